@@ -17,9 +17,9 @@ from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.clock import Clock, StepAlignment
 from sccl.core.schedule import Schedule
 from sccl.formats import SizedPlan
+from sccl.formats.files.export_plans import parse_options
 from sccl.judge import require_valid
 from sccl.sim import Messages, simulate
-from sccl.tasks.exporting import parse_options
 from sccl.topo import resolve_topology
 
 CHUNKS = (10_000, 1_000_000)

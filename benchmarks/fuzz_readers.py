@@ -22,6 +22,7 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ScclError
 from sccl.formats import SizedPlan
+from sccl.formats.files.export_plans import parse_options
 from sccl.formats.files.plans import load_plan, write_plan
 from sccl.formats.program_check import run_graph
 from sccl.formats.program_graph import StepProgram
@@ -29,7 +30,6 @@ from sccl.judge import violations
 from sccl.synth.taccl.fitted_sketch import fit_sketch
 from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows, sketch_sentences
 from sccl.synth.tacos import matching_problem
-from sccl.tasks.exporting import parse_options
 from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints
 from sccl.training.traces import TraceHints, read_workload

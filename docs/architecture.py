@@ -64,7 +64,7 @@ class Block:
 
 
 BLOCKS = {
-    "commands": Block("Commands and Python API", ("cli", "api", "tasks"), 0, 0, 4),
+    "commands": Block("Commands and Python API", ("cli", "api", "comparison"), 0, 0, 4),
     "pictures": Block("Pictures", ("view",), 1, 0),
     "jobs": Block("PyTorch jobs", ("torch_backend", "torch"), 1, 1),
     "code": Block("Code and export", ("codegen", "formats", "runtime"), 3, 1),

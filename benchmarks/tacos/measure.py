@@ -22,7 +22,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth import baselines
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Feature, Request
-from sccl.tasks.synthesis import parse_options
+from sccl.synth.common.synthesis import parse_options
 from sccl.topo import resolve_topology
 from sccl.topo.machine_model import machine_model
 

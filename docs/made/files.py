@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from docs.made.markdown import cell, escape
+from sccl.api.schemas import OUTPUTS, output_type
 from sccl.core.files.kinds import json_schema, published_shapes
 from sccl.core.files.outputs import output_schema
-from sccl.tasks.schemas import OUTPUTS, output_type
 
 
 def summary() -> str:

@@ -11,7 +11,7 @@ _TYPES = {
     "sccl.api.given": ("Machine", "CollectiveLike", "Ranks"),
     "sccl.api.questions": ("Store",),
     "sccl.api.synthesis": ("Size",),
-    "sccl.tasks.synthesis": ("BandwidthLike",),
+    "sccl.synth.common.synthesis": ("BandwidthLike",),
     "sccl.api.simulation": ("PlanLike",),
     "sccl.api.progress": ("Progress",),
     "sccl.api.machine": ("Rank", "LinkLike"),

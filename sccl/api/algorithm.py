@@ -21,9 +21,9 @@ from sccl.core.files.json_text import to_text
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError
 from sccl.judge import violations
-from sccl.tasks.explore import explorer_algorithms
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.view import charts
+from sccl.view.explorer.explorer_plans import explorer_algorithms
 from sccl.view.explorer.page_html import render_page
 from sccl.view.text.markup import heading, paragraph, table
 from sccl.view.text.plan_text import print_algorithm, utilization_rows
@@ -194,7 +194,7 @@ class Algorithm:
             send 0 from 0 to 1 at step 0
             ...
         """
-        print_algorithm(text_console(), expand_algorithm(self.value), intact=self.intact)
+        print_algorithm(text_console(), self.value, intact=self.intact)
 
     @check_arguments
     def plot(self, what: ChartKind = "utilisation") -> Chart:

@@ -27,18 +27,18 @@ from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common.problem import CollectiveProblem, build_problem
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
 from sccl.synth.syncoll import solve as syncoll_solve
+from sccl.synth.syncoll.question_search import find_algorithm
 from sccl.synth.syncoll.search_options import (
     SearchOptions,
     StoreOptions,
     WorkerOptions,
     build_settings,
 )
-from sccl.tasks.bounds import compute_bounds
-from sccl.tasks.solve import find_algorithm
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
 from sccl.view.completeness import BoundSummary
 from sccl.view.text.markup import heading, paragraph
+from sccl.view.text.problem_bounds import compute_bounds
 from sccl.view.text.progress_notes import limit_note
 from sccl.view.text.reasons import answer_reason
 

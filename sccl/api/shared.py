@@ -19,9 +19,9 @@ from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
 from sccl.core.frontier import describe_state, format_optimal
 from sccl.errors import InputError, ToolError
-from sccl.tasks.explore import explorer_algorithms
 from sccl.view import charts
 from sccl.view.completeness import above_all_text, frontier_state, frontier_summary
+from sccl.view.explorer.explorer_plans import explorer_algorithms
 from sccl.view.explorer.page_html import render_page
 from sccl.view.text.markup import Latex, tabular
 

@@ -11,20 +11,20 @@ from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.schedule import Schedule
-from sccl.core.clock import AlphaModel, StepAlignment
-from sccl.core.cost import format_bytes, format_us
-from sccl.core.sizes import parse_size
-from sccl.errors import ParameterError
-from sccl.sim.settings import SimulationSettings
-from sccl.tasks.simulate import (
+from sccl.comparison.plan_simulation import (
     SimulatedCollective,
     SimulationRun,
     build_source,
     load_sources,
     run_together,
 )
-from sccl.tasks.simulated import build_run_part
-from sccl.tasks.simulated_charts import chart_run, simulation_chart
+from sccl.comparison.simulation_charts import chart_run, simulation_chart
+from sccl.comparison.simulation_output import build_run_part
+from sccl.core.clock import AlphaModel, StepAlignment
+from sccl.core.cost import format_bytes, format_us
+from sccl.core.sizes import parse_size
+from sccl.errors import ParameterError
+from sccl.sim.settings import SimulationSettings
 from sccl.view.text.markup import heading, paragraph, table
 
 NamedChoice = TypeVar("NamedChoice", bound=StrEnum)
@@ -38,7 +38,7 @@ class Simulation:
     """The simulated run of a collective, or of several at the same time, on a machine.
 
     Attributes:
-        value: Run of :mod:`sccl.tasks.simulate`, with the timeline of :mod:`sccl.sim`.
+        value: Run of :mod:`sccl.comparison.plan_simulation`, with the timeline of :mod:`sccl.sim`.
 
     Examples:
         >>> import sccl

@@ -20,18 +20,18 @@ from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import ScheduleFilter
 from sccl.core.sizes import parse_size
 from sccl.errors import TooLargeError
+from sccl.synth.baselines.pattern.placement import place_baseline
 from sccl.synth.common.contract import MatchingProgress, Request, SearchProgress
 from sccl.synth.common.problem import build_problem, build_spec
-from sccl.synth.taccl.options import Options as TacclOptions
-from sccl.synth.tacos.options import Options as TacosOptions
-from sccl.synth.teccl.options import Options as TecclOptions
-from sccl.tasks.baseline import place_baseline
-from sccl.tasks.synthesis import (
+from sccl.synth.common.synthesis import (
     BandwidthLike,
     build_synthesis_problem,
     no_result_reason,
     synthesize,
 )
+from sccl.synth.taccl.options import Options as TacclOptions
+from sccl.synth.tacos.options import Options as TacosOptions
+from sccl.synth.teccl.options import Options as TecclOptions
 from sccl.topo import resolve_topology
 
 Size = int | str

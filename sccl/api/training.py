@@ -244,7 +244,7 @@ class TrainingPlan:
             >>> plan.explore("plan.html").name
             'plan.html'
         """
-        from sccl.tasks.step_page import training_page  # noqa: PLC0415 - where one is wanted
+        from sccl.view.explorer.training_page import training_page  # noqa: PLC0415 - where one is wanted
 
         check_can_write(Path(path))
         write_atomically(Path(path), training_page(self._loaded_plan))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -20,21 +20,18 @@ from sccl.errors import ParameterError
 from sccl.formats.files.plans import write_plan
 from sccl.synth.common.contract import Request
 from sccl.synth.common.problem import build_problem
-from sccl.tasks.baseline import (
-    BaselinePart,
-    PlacedBaseline,
-    baseline_output,
-    describe_baselines,
-    list_output,
-    place_baseline,
-)
 from sccl.topo import resolve_topology
+
+if TYPE_CHECKING:
+    from sccl.synth.baselines.pattern.placement import BaselinePart, PlacedBaseline
 
 LIST = "list"
 
 
 def _baseline_names() -> list[str]:
-    return [LIST, *(algorithm.name for algorithm in describe_baselines())]
+    from sccl.synth.baselines import names  # noqa: PLC0415 - loads NumPy
+
+    return [LIST, *names()]
 
 
 Name = Annotated[
@@ -96,6 +93,13 @@ def baseline(
     share links, and the result is a schedule for the size. Both are verified. In process groups
     each group uses the links of its own ranks.
     """
+    from sccl.synth.baselines.pattern.placement import (  # noqa: PLC0415 - loads NumPy
+        baseline_output,
+        describe_baselines,
+        list_output,
+        place_baseline,
+    )
+
     if name == LIST:
         if collective or topo or output:
             raise ParameterError(

@@ -9,17 +9,17 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from sccl.api.certificates import (
+    LoadedCertificate,
+    certificate_output,
+    load_certificates,
+)
 from sccl.cli import options
 from sccl.cli.report import ExitCode, out, print_output, report_errors
 from sccl.core.formatting import format_count, single_line
 from sccl.prove.check.case import printable
 from sccl.prove.check.certificate import Verdict, check_case
 from sccl.prove.check.messages import class_texts
-from sccl.tasks.certificates import (
-    LoadedCertificate,
-    certificate_output,
-    load_certificates,
-)
 
 _COLORS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
 _NO_CLAIMS = ("nothing is claimed to be optimal",)

@@ -19,10 +19,10 @@ from sccl.core.files.outputs import plan_digests
 from sccl.core.formatting import format_count, single_line
 from sccl.errors import InputError, ParameterError
 from sccl.formats.files.plans import expand_paths, frontier_files, load_plans
-from sccl.tasks.explore import ExploreOutput, explorer_algorithms, explorer_schedules
-from sccl.tasks.step_page import training_page
 from sccl.training.plan_files import LoadedTraining, load_training_files, training_digests
+from sccl.view.explorer.explorer_plans import ExploreOutput, explorer_algorithms, explorer_schedules
 from sccl.view.explorer.page_html import render_page
+from sccl.view.explorer.training_page import training_page
 
 Files = Annotated[
     list[Path],

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from sccl import formats
+from sccl.api.export import export_plans
 from sccl.cli import options
 from sccl.cli.report import out, print_output, report_errors
 from sccl.core.cost import format_bytes
 from sccl.core.formatting import format_count, single_line
 from sccl.core.sizes import parse_size
-from sccl.tasks.exporting import export_output, export_plans
+from sccl.formats.files.export_plans import export_output
 
 Name = Annotated[
     str,

@@ -17,7 +17,10 @@ from sccl.core.formatting import single_line
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.tasks.plot import (
+from sccl.training.plan_files import LoadedTraining, valid_timeline
+from sccl.view import charts
+from sccl.view.charts import FrontierData, frontier_lines
+from sccl.view.charts.chart_sources import (
     ChartKind,
     PlotOutput,
     Source,
@@ -26,9 +29,6 @@ from sccl.tasks.plot import (
     source_digests,
     source_frontiers,
 )
-from sccl.training.plan_files import LoadedTraining, valid_timeline
-from sccl.view import charts
-from sccl.view.charts import FrontierData, frontier_lines
 from sccl.view.charts.frontier_data import common_question
 
 _KINDS: dict[type, str] = {Topology: "a topology", LoadedTraining: "a training plan"}
@@ -188,7 +188,7 @@ def _schedule_chart(schedule: Schedule, view: ChartKind) -> tuple[ChartType, str
     if view is ChartKind.TOPOLOGY:
         return charts.topology_chart(schedule.topology), name
     if view is ChartKind.UTILIZATION:
-        from sccl.tasks.simulated_charts import schedule_chart  # noqa: PLC0415 - loads NumPy
+        from sccl.comparison.simulation_charts import schedule_chart  # noqa: PLC0415 - loads NumPy
 
         return schedule_chart(schedule), name
     raise ParameterError(

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from sccl.api.schemas import OUTPUTS, KindPart, SchemaOutput, output_type
 from sccl.cli import options
 from sccl.cli.report import out, print_json, print_output, report_errors
 from sccl.core.files.kinds import SHAPE_NAMES, json_schema, published_shapes
 from sccl.core.files.outputs import output_schema
 from sccl.errors import unknown_name
-from sccl.tasks.schemas import OUTPUTS, KindPart, SchemaOutput, output_type
 
 
 @report_errors

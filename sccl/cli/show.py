@@ -13,13 +13,12 @@ from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.formatting import single_line
 from sccl.errors import ParameterError
 from sccl.formats.files.plans import load_plans
-from sccl.tasks.show import check_can_list, check_can_show, show_output
-from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.training.offered_options import load_option_files
 from sccl.training.plan_files import load_training_files, write_timeline
 from sccl.training.plan_summary import training_part
 from sccl.training.workload_outputs import is_workload_file, workload_show_output
 from sccl.view.text.plan_text import print_algorithm
+from sccl.view.text.shown_plans import check_can_list, check_can_show, show_output
 from sccl.view.text.training_text import print_training_options, print_training_plan, print_workload
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _show_workload(file: Path, *, json: bool) -> None:
 def _print(console: Console, entry: LoadedPlan) -> None:
     if isinstance(entry.plan, KSynchronousPlan):
         check_can_show(str(entry.file), entry.plan)
-        print_algorithm(console, expand_algorithm(entry.plan), intact=entry.intact)
+        print_algorithm(console, entry.plan, intact=entry.intact)
         return
     check_can_list(str(entry.file), entry.plan)
     from sccl.view.text.plan_text import print_schedule  # noqa: PLC0415 - NumPy is slow to load

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from sccl.tasks.simulated import PathPart, RunPart, SimulatedPart
+    from sccl.comparison.simulation_output import PathPart, RunPart, SimulatedPart
 
 _ENDS = 8
 """Transfers of a critical path that are printed of its beginning, and of its end: JSON has all."""
@@ -114,10 +114,10 @@ def simulate(
     whole ticks, so the result is the same on every computer. The output has a lower bound for
     every schedule.
     """
+    from sccl.comparison.plan_simulation import load_sources, run_simulations  # noqa: PLC0415 - loads NumPy
+    from sccl.comparison.simulation_charts import chart_run, check_lines, simulation_chart  # noqa: PLC0415 - likewise
+    from sccl.comparison.simulation_output import build_run_part, simulate_output  # noqa: PLC0415 - likewise
     from sccl.sim.settings import SimulationSettings  # noqa: PLC0415 - likewise
-    from sccl.tasks.simulate import load_sources, run_simulations  # noqa: PLC0415 - loads NumPy
-    from sccl.tasks.simulated import build_run_part, simulate_output  # noqa: PLC0415 - likewise
-    from sccl.tasks.simulated_charts import chart_run, check_lines, simulation_chart  # noqa: PLC0415 - likewise
 
     if plot:
         charts.check_picture(plot)

@@ -17,16 +17,15 @@ from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
 from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks
-from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows
-from sccl.tasks.sketch import (
+from sccl.synth.taccl.sketch_output import (
     SketchDrawOutput,
     check_output,
     explain_output,
     input_digests,
     load_fit,
-    logical_topology,
     sketched_chunks_for,
 )
+from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows
 from sccl.view import charts
 
 sketch = typer.Typer(
@@ -155,7 +154,7 @@ def draw(
     """
     charts.check_picture(output)
     fit = _require_fit(load_fit(file, topo, profile)[1])
-    chart = charts.logical_chart(fit.topology, logical_topology(fit, drawing_notes(fit)))
+    chart = charts.logical_chart(fit.topology, charts.logical_topology(fit, drawing_notes(fit)))
     name, machine = fit.sketch.name, fit.topology.name
     charts.save_chart(chart, output, title=f"sccl: {name} on {machine}")
     if json:

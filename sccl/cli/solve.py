@@ -19,10 +19,11 @@ from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.formatting import single_line
 from sccl.errors import ParameterError
+from sccl.synth.syncoll.question_search import find_algorithm
 from sccl.synth.syncoll.search_options import SearchOptions, StoreOptions, build_settings
-from sccl.tasks.solve import answer_scope, find_algorithm, solve_output
 from sccl.transform import Question, build_question
 from sccl.view.text.reasons import answer_reason, answer_solver
+from sccl.view.text.solve_output import solve_output
 
 _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
@@ -88,7 +89,7 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
         f"[bold]{verdict(answer)}[/] ({escape(answer_solver(answer))}, "
         f"{answer.seconds:.2f} s): {escape(answer_reason(answer))}"
     )
-    if scope := answer_scope(question, answer):
+    if scope := question.answer_scope(answer):
         console.print(f"class: {scope}", markup=False)
     if isinstance(answer, Sat):
         plan = answer.algorithm

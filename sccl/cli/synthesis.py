@@ -38,23 +38,20 @@ from sccl.synth.common.contract import (
     VerificationProgress,
 )
 from sccl.synth.common.problem import build_spec
-from sccl.synth.taccl.options import Options as TacclOptions
-from sccl.synth.tacos.options import Options as TacosOptions
-from sccl.synth.teccl.options import Options as TecclOptions
-from sccl.tasks.synthesis import (
+from sccl.synth.common.synthesis import (
     Synthesis,
     SynthesisOutput,
     SynthesisProblem,
-    TacclOutput,
-    TecclOutput,
     build_synthesis_problem,
     no_result_reason,
-    obeyed_sketch,
     synthesize,
-    taccl_output,
-    tacos_output,
-    teccl_output,
 )
+from sccl.synth.taccl.options import Options as TacclOptions
+from sccl.synth.taccl.output import TacclOutput, obeyed_sketch, taccl_output
+from sccl.synth.tacos.options import Options as TacosOptions
+from sccl.synth.tacos.output import tacos_output
+from sccl.synth.teccl.options import Options as TecclOptions
+from sccl.synth.teccl.output import TecclOutput, teccl_output
 from sccl.view.text.progress_notes import share_bar
 
 

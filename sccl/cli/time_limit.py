@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 from rich.console import Console
@@ -15,14 +15,21 @@ from sccl.cli.certify import write_and_report
 from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output
 from sccl.cli.subject import ProblemOptions
 from sccl.core.cost import format_bytes, format_us
+from sccl.core.files.disk import check_can_create, check_can_write
 from sccl.core.formatting import single_line
 from sccl.core.outcome import Solution
 from sccl.core.sizes import parse_sizes
 from sccl.core.stop import StopKind
+from sccl.formats.files.plans import write_plan
 from sccl.synth.allreduce.certify import certify_times
 from sccl.synth.common.claims import check_can_certify
 from sccl.synth.common.settings import build_effort
-from sccl.tasks.synthesis import unmodified_problem
+from sccl.synth.common.synthesis import unmodified_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sccl.synth.packing.by_time.time_limits import TimePoint
 
 _DEFAULT_GAP = 0.01
 
@@ -41,14 +48,14 @@ def run_time_limits(
     Args:
         to: where schedules go, and their certificate.
     """
-    from sccl.tasks import time_limit as task  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.packing.by_time import time_limits as task  # noqa: PLC0415 - loads NumPy
 
     sizes, within = parse_sizes(size), _DEFAULT_GAP if gap is None else gap
     build_effort(timeout, 0)
     machine = about.machine()
     subject = unmodified_problem(machine, *about.collective_and_root(machine))
     output, certificate = to
-    task.check_output(output, sizes)
+    _check_output(output, sizes)
     if certificate:
         check_can_certify(certificate, subject.topology, subject.spec)
     best_by_size: dict[int, Solution] = {}
@@ -60,7 +67,7 @@ def run_time_limits(
         for point in task.compute_time_limits(
             subject, sizes, within, timeout, on_progress, notify_first_compile
         ):
-            points.append(task.point_part(point, task.write_point(output, sizes, point)))
+            points.append(task.point_part(point, _write_point(output, sizes, point)))
             interrupted |= point.end_reason.kind is StopKind.INTERRUPTED
             if point.plan:
                 best_by_size[point.size_bytes] = point.plan
@@ -87,8 +94,37 @@ def run_time_limits(
     raise typer.Exit(ExitCode.OK if near else ExitCode.UNKNOWN)
 
 
+def _check_output(path: Path | None, sizes: Sequence[int]) -> None:
+    """Check that schedules can be written: one into a file, several into a folder.
+
+    Raises:
+        InputError: they cannot.
+    """
+    if path is None:
+        return
+    if len(sizes) == 1:
+        check_can_write(path)
+    else:
+        check_can_create(path)
+
+
+def _write_point(path: Path | None, sizes: Sequence[int], point: TimePoint) -> Path | None:
+    """Write a schedule, and return where it is. None: there is none, or none is asked for.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if path is None or point.plan is None:
+        return None
+    if len(sizes) > 1:
+        path.mkdir(parents=True, exist_ok=True)
+        path /= f"{point.size_bytes}.json"
+    write_plan(path, point.plan.plan, lambda *_: None)
+    return path
+
+
 def _print(console: Console, shown: object) -> None:
-    from sccl.tasks.time_limit import TimeLimitOutput  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.packing.by_time.time_limits import TimeLimitOutput  # noqa: PLC0415 - loads NumPy
 
     assert isinstance(shown, TimeLimitOutput)
     console.print(

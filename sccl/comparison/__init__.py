@@ -1,1 +1,1 @@
-"""Comparison of synthesizers and classical algorithms on one machine by size."""
+"""Simulate plans on their machines, and compare synthesizers, networks, and failures."""

@@ -20,6 +20,7 @@ from sccl.comparison.contenders import (
     SynthesizerContender,
     cost_text,
 )
+from sccl.comparison.plan_simulation import build_source
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.frontier import Frontier
 from sccl.core.instance import SweepRange
@@ -31,12 +32,11 @@ from sccl.solvers.effort import Effort
 from sccl.synth import baselines
 from sccl.synth.allreduce.limit_search import find_limits
 from sccl.synth.allreduce.pareto_search import find_frontier
+from sccl.synth.baselines.pattern.placement import describe_baselines
 from sccl.synth.common import registry
 from sccl.synth.common.contract import check_request
 from sccl.synth.common.settings import Settings
 from sccl.synth.syncoll import solve
-from sccl.tasks.baseline import describe_baselines
-from sccl.tasks.simulate import build_source
 from sccl.topo.symmetry.expansion import expand_algorithm
 
 FilePlan = Algorithm | Schedule

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from sccl.collectives import Spec
+from sccl.comparison.plan_simulation import buffer_bytes
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.outcome import Inconclusive, Infeasible, Plan, Solution
@@ -33,10 +34,10 @@ from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth import baselines
 from sccl.synth.baselines import Pattern
 from sccl.synth.baselines.pattern import build_pattern, split_chunks
+from sccl.synth.baselines.pattern.link_capacity import link_bound_us
+from sccl.synth.baselines.pattern.placement import time_pattern
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Options, Request, Synthesizer, check_request
-from sccl.tasks.baseline import time_pattern
-from sccl.tasks.simulate import buffer_bytes
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform.retime import retime_schedule
 
@@ -178,7 +179,7 @@ class Contender(ABC):
             made: Function from a number of pieces to the pattern. None: it is too large.
         """
         best: TimedPlan | None = None
-        chunks = 0
+        chunks, contest = 0, self.problem
         for pieces in PIECES:
             pattern = made(pieces)
             if pattern is None:
@@ -186,7 +187,11 @@ class Contender(ABC):
             if pattern.collective.chunks == chunks:
                 continue  # those that take turns with pieces need some of them for each turn
             chunks = pattern.collective.chunks
-            contest = self.problem
+            if (
+                best is not None
+                and link_bound_us(pattern, contest.topology, size_bytes) > best.us * MIN_GAIN
+            ):
+                break
             schedule = time_pattern(
                 pattern, contest.request_for(size_bytes), contest.model, StepAlignment.PIPELINED
             )
@@ -248,6 +253,8 @@ class AlgorithmContender(Contender):
             self.algorithms = [(cost_text(a), pattern_of_algorithm(a)) for a in algorithms]
         best: TimedPlan | None = None
         for about, pattern in self.algorithms:
+            if best and link_bound_us(pattern, self.problem.topology, size_bytes) >= best.us:
+                continue
             made = self.best_plan(size_bytes, lambda n, p=pattern: _cut_pattern(p, n), about)  # type: ignore[misc]
             if best is None or made.us < best.us:
                 best = made

@@ -26,9 +26,8 @@ from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import MAX_RANKS, Topology
 from sccl.errors import InputError, ParameterError
-from sccl.synth.constructions import ConstructionCost
+from sccl.synth.constructions import ConstructionCost, attained_cost
 from sccl.synth.constructions.clique_exchange import find_clique_exchange
-from sccl.tasks.bounds import attained_cost
 from sccl.topo import resolve_topology
 from sccl.topo.designs import NetworkSize, basic_designs, composite_designs, moore_steps
 

@@ -45,6 +45,13 @@ _ORIGIN_DESCRIPTIONS = {
 }
 
 
+UNVERIFIED_HINT = (
+    "--no-store without --cluster solves the question here, --trust-store and --trust-cluster "
+    "accept the claim"
+)
+"""Remedies for an unsat that is not verified."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sat:
     """An algorithm exists, and here it is.

@@ -46,6 +46,10 @@ class Question:
         """Return the class in which an unsat answer holds. Empty: all k-synchronous algorithms."""
         return self.dual.scope
 
+    def answer_scope(self, answer: Answer) -> str:
+        """Return the class that an answer is about. Empty: all algorithms."""
+        return answer.algorithm.scope if isinstance(answer, Sat) else self.scope
+
     def recover(self, solutions: Sequence[AnyAlgorithm]) -> AnyAlgorithm:
         """Return a verified algorithm for the requested collective.
 

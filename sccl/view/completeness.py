@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sccl.core.answer import Origin
+from sccl.core.answer import UNVERIFIED_HINT, Origin
 from sccl.core.formatting import format_count, format_gap
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, SkippedClass
 from sccl.core.instance import SweepRange
@@ -17,13 +17,6 @@ ABOVE_ALL_TEXT = (
     "the gap is zero"
 )
 """The note of a table of points on the column "above all"."""
-
-
-UNVERIFIED_HINT = (
-    "--no-store without --cluster solves the question here, --trust-store and --trust-cluster "
-    "accept the claim"
-)
-"""How to settle an unsat that is not verified."""
 
 
 @dataclass(frozen=True, slots=True)

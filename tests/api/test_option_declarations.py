@@ -13,7 +13,7 @@ import pytest
 import sccl
 from sccl.core.option_fields import option_fields
 from sccl.synth.common import registry
-from sccl.tasks.synthesis import BandwidthLike
+from sccl.synth.common.synthesis import BandwidthLike
 from sccl.training.models import FAMILIES
 from tests.kit.commands import COMMANDS
 

@@ -615,8 +615,8 @@ def test_show_and_plot_refuse_more_sends_than_they_show(
     path = tmp_path / "a.json"
     question = ("--collective", "allgather", "--topo", "ring:4", "--chunks", "1", "--steps", "2")
     assert sccl("solve", *question, "--rounds", "2", "-o", path)[0] == 0
-    for module in ("show", "plot"):
-        monkeypatch.setattr(f"sccl.tasks.{module}.MAX_SENDS", 11)
+    for module in ("text.shown_plans", "charts.chart_sources"):
+        monkeypatch.setattr(f"sccl.view.{module}.MAX_SENDS", 11)
     for verb, *more in (("show",), ("show", "--json"), ("plot", "-o", str(tmp_path / "a.svg"))):
         code, _, err = sccl(verb, path, *more)
         assert code == 2

@@ -15,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 import sccl
+from sccl.api.schemas import OUTPUTS, output_type
 from sccl.cli.main import app
 from sccl.cli.schema import schema_of_kind
 from sccl.core.files.json_text import to_text
 from sccl.core.files.kinds import SHAPE_NAMES
-from sccl.tasks.schemas import OUTPUTS, output_type
 from tests.kit import commands
 from tests.kit.documents import CASES, QUESTION, SIZE, make_inputs, run
 from tests.kit.easy_algorithms import frontier

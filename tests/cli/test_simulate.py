@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from sccl.collectives import named_spec, recover_spec
+from sccl.comparison.plan_simulation import build_source, run_together
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, Clock, StepAlignment
 from sccl.core.files.algorithms import algorithm_to_wire
@@ -23,7 +24,6 @@ from sccl.errors import InputError
 from sccl.judge import violations
 from sccl.sim.settings import SimulationSettings
 from sccl.synth.packing.by_time.time_bound import compute_time_bound
-from sccl.tasks.simulate import build_source, run_together
 from sccl.topo import resolve_topology
 from sccl.transform.retime import schedule_algorithm
 from tests.kit.baselines import classical

@@ -59,14 +59,14 @@ def test_schedule_is_shown(tmp_path: Path) -> None:
 
 
 def test_long_schedules_are_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sccl.tasks.show.MAX_TRANSFERS", 71)
+    monkeypatch.setattr("sccl.view.text.shown_plans.MAX_TRANSFERS", 71)
     monkeypatch.setattr("sccl.view.text.plan_text.MAX_ROWS", 5)
     sccl(*ASKED, "-o", tmp_path / "s.json")
     code, out, _ = sccl("show", tmp_path / "s.json", "--json")
     assert code == 2
     assert "it has 72 transfers, and --json shows up to 71: 'sccl export" in out
     assert "these are the first 5;" in sccl("show", tmp_path / "s.json")[1]
-    monkeypatch.setattr("sccl.tasks.show.MAX_LISTED", 71)
+    monkeypatch.setattr("sccl.view.text.shown_plans.MAX_LISTED", 71)
     code, out, err = sccl("show", tmp_path / "s.json")
     assert (code, out) == (2, "")
     assert "s.json has 72 transfers, more than can be shown (at most 71); 'sccl check' and" in err

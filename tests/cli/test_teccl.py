@@ -10,7 +10,7 @@ import pytest
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import StopReason
 from sccl.synth.common import registry
-from sccl.tasks.synthesis import no_result_reason
+from sccl.synth.common.synthesis import no_result_reason
 from tests.kit.commands import sccl
 
 ASKED = ("teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sccl.api.export import export_plans
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, Send, make_send
 from sccl.core.clock import Clock
@@ -30,7 +31,6 @@ from sccl.formats.mscclpp_plans.plan_file import parse_plan
 from sccl.formats.program_check import run_graph
 from sccl.formats.program_graph import StepProgram
 from sccl.judge import violations
-from sccl.tasks.exporting import export_plans
 from sccl.topo import resolve_topology
 from sccl.transform.levels import assign_steps
 from tests.kit import slow_mscclpp, tacos

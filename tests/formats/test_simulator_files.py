@@ -17,9 +17,9 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, WrittenFiles
+from sccl.formats.files.export_plans import parse_options
 from sccl.judge import violations
 from sccl.sim import Messages
-from sccl.tasks.exporting import parse_options
 from sccl.transform.levels import algorithm_from_schedule
 from sccl.transform.retime import schedule_algorithm
 from tests.kit.astra_reference import RECEIVE, SEND, Machine, TraceNode, nodes, simulate

@@ -49,7 +49,7 @@ FLOORS = {
     "synth/syncoll": 9,
     "synth/baselines": 9,
     "synth/tacos": 9,
-    "synth/teccl": 9,
+    "synth/teccl": 10,
     "synth/taccl": 9,
     "synth/allreduce": 10,
     "training": 8,
@@ -58,29 +58,17 @@ FLOORS = {
     "view/drawing": 12,
     "view/text": 12,
     "view/charts": 13,
-    "view/explorer": 13,
-    "tasks": 14,
+    "view/explorer": 14,
+    "comparison": 14,
     "api": 15,
-    "cli": 15,
-    "": 16,
-    "__main__": 16,
+    "cli": 16,
+    "": 17,
+    "__main__": 17,
 }
 """Rooms, which may be nested, and their floors: a room imports from lower ones alone. Files that
 lie in ``view/`` itself are shared by the folders in it."""
 
-_SAME_ROOM = {"comparison": "tasks"}  # its inputs and outputs are still in tasks
-
 _NOUNS = {"core", "core/files", "errors"}
-_DOORS = {
-    *("codegen", "collectives", "formats", "judge", "prove/bounds", "prove/check", "rich", "sccl"),
-    *("runtime", "runtime/lab", "sim", "synth/allreduce", "synth/baselines", "synth/common"),
-    *("synth/constructions", "synth/network", "synth/packing/by_steps", "synth/packing/by_time"),
-    *("synth/packing", "synth/scheduling", "synth/syncoll", "synth/taccl"),
-    *("synth/tacos", "synth/teccl", "tasks", "topo", "topo/importers", "topo/profiles"),
-    *("topo/symmetry", "torch_backend", "torch_backend/control", "training", "training/models"),
-    *("training/motifs", "training/traces", "transform", "view", "view/charts", "view/explorer"),
-    "view/text",
-}
 
 MAY_IMPORT = {
     "errors": set(),
@@ -110,12 +98,13 @@ MAY_IMPORT = {
     "codegen": _NOUNS
     | {"collectives", "judge", "sim", "topo", "transform", "jinja2", "msgspec", "numpy", "sccl"},
     "formats": _NOUNS
-    | {"codegen", "collectives", "judge", "topo", "topo/importers", "transform", "defusedxml"}
-    | {"msgspec", "numpy"},
+    | {"codegen", "collectives", "judge", "sim", "topo", "topo/importers", "transform"}
+    | {"defusedxml", "msgspec", "numpy"},
     "synth": set(),
     "synth/common": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/network", "topo"}
-    | {"topo/importers", "topo/symmetry", "transform", "sccl", "msgspec", "numpy", "platformdirs"},
+    | {"collectives", "compiled", "judge", "prove/bounds", "prove/check", "solvers"}
+    | {"synth/network", "topo", "topo/importers", "topo/symmetry", "transform", "sccl"}
+    | {"msgspec", "numpy", "platformdirs"},
     "synth/syncoll": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
@@ -127,11 +116,11 @@ MAY_IMPORT = {
     | {"synth/common", "synth/constructions", "synth/packing", "topo/symmetry", "transform"}
     | {"msgspec", "numpy"},
     "synth/packing/by_time": _NOUNS
-    | {"collectives", "prove/bounds", "prove/check", "solvers", "synth/common"}
+    | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/packing", "synth/network", "topo", "transform", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth/common", "synth/constructions", "topo"}
-    | {"transform", "numpy"},
+    | {"prove/bounds", "sim", "transform", "msgspec", "numpy"},
     "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "synth/constructions": {"collectives", "compiled", "core", "errors", "judge", "prove/bounds"}
     | {"solvers", "topo/symmetry", "transform", "numpy"},
@@ -142,7 +131,7 @@ MAY_IMPORT = {
     | {"collectives", "compiled", "solvers", "synth/common", "synth/network", "msgspec", "numpy"},
     "synth/teccl": _NOUNS
     | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/packing"}
-    | {"synth/scheduling", "synth/network", "topo/symmetry", "msgspec", "numpy"},
+    | {"synth/packing/by_time", "synth/scheduling", "synth/network", "msgspec", "numpy"},
     "synth/taccl": _NOUNS
     | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/scheduling"}
     | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
@@ -166,16 +155,37 @@ MAY_IMPORT = {
     "runtime/lab": _NOUNS | {"runtime", "topo", "msgspec"},
     "torch_backend/control": _NOUNS | {"msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "vl_convert"},
-    "view/charts": _NOUNS | {"runtime", "topo/profiles", "view", "view/drawing", "altair"},
-    "view/drawing": _NOUNS | {"view", "altair"},
-    "view/explorer": _NOUNS | {"view", "view/drawing"},
+    "view/charts": _NOUNS
+    | {"formats", "runtime", "topo", "topo/profiles", "topo/symmetry", "training", "transform"}
+    | {"view", "view/drawing", "altair"},
+    "view/drawing": {"core", "synth/taccl", "view", "altair"},
+    "view/explorer": _NOUNS
+    | {"collectives", "formats", "synth/packing/by_time", "training", "transform"}
+    | {"view", "view/charts", "view/drawing", "view/text", "msgspec"},
     "view/text": _NOUNS
-    | {"view", "collectives", "judge", "synth/constructions", "topo", "training", "rich"},
-    "tasks": _NOUNS | (_DOORS - {"tasks"}) | {"compiled", "msgspec", "solvers"},
+    | {"view", "collectives", "formats", "judge", "prove/bounds", "synth/allreduce"}
+    | {"synth/constructions", "synth/packing/by_steps", "topo", "topo/symmetry", "training"}
+    | {"transform", "msgspec", "rich"},
+    "comparison": _NOUNS
+    | {"codegen", "collectives", "formats", "judge", "prove/bounds", "sim", "solvers"}
+    | {"synth/allreduce", "synth/baselines", "synth/common", "synth/constructions"}
+    | {"synth/packing/by_time", "synth/syncoll", "topo", "topo/symmetry", "transform"}
+    | {"view/charts", "msgspec"},
     "": {"api", "errors"},  # the package itself, which names its lazily loaded modules
     "__main__": {"cli"},
-    "api": _NOUNS | _DOORS | {"IPython", "networkx", "pandas"},
-    "cli": _NOUNS | _DOORS | {"msgspec", "typer"},
+    "api": _NOUNS
+    | {"codegen", "collectives", "comparison", "formats", "judge", "prove/check", "sim"}
+    | {"synth/allreduce", "synth/baselines", "synth/common", "synth/syncoll"}
+    | {"synth/taccl", "synth/tacos", "synth/teccl", "topo", "topo/symmetry", "training"}
+    | {"training/models", "training/traces", "transform", "view", "view/charts", "view/explorer"}
+    | {"view/text", "IPython", "msgspec", "networkx", "pandas", "rich"},
+    "cli": _NOUNS
+    | {"api", "codegen", "collectives", "comparison", "formats", "prove/check", "runtime"}
+    | {"runtime/lab", "sccl", "sim", "synth/allreduce", "synth/baselines", "synth/common"}
+    | {"synth/packing/by_time", "synth/syncoll", "synth/taccl", "synth/tacos", "synth/teccl"}
+    | {"topo", "topo/importers", "topo/profiles", "torch_backend", "torch_backend/control"}
+    | {"training", "training/models", "training/traces", "transform", "view/charts"}
+    | {"view/explorer", "view/text", "msgspec", "rich", "typer"},
 }
 """Packages and outside packages that each package may import, besides the standard library."""
 
@@ -190,7 +200,7 @@ def _room(parts: tuple[str, ...]) -> str:
         nested = "/".join(parts[:length])
         if len(parts) >= length and nested in FLOORS:
             return nested
-    return "" if parts[0] == "__init__" else _SAME_ROOM.get(parts[0], parts[0])
+    return "" if parts[0] == "__init__" else parts[0]
 
 
 def dependency(name: str) -> str:

@@ -18,12 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from sccl.collectives import Spec, embedded_broadcast
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.synth.common.candidates import check_min_steps
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.permutations import rank_orbits
@@ -32,6 +34,22 @@ _MAX_RANKS, _MAX_SYMMETRIC_RANKS = 11, 16
 """More are not broadcast to by trees, or no more that are all alike: that would take minutes."""
 
 _BROADCAST_UNITS = 2.0  # of effort, for the limit of a broadcast
+
+
+def any_family_bound(
+    topology: Topology, spec: Spec, bounds: AlgorithmBounds, steps: int
+) -> StepLimit:
+    """Return the lower bound for every allreduce of a number of steps, with its proof.
+
+    Args:
+        bounds: Lower bounds for every allreduce.
+
+    Raises:
+        ParameterError: No allreduce has so few steps.
+    """
+    check_min_steps(steps, spec, bounds, "steps")
+    proof = any_family_proof(topology, spec, bounds, steps)
+    return StepLimit(steps, proof.bound, None, (proof,))
 
 
 def any_family_bounds(
@@ -59,6 +77,7 @@ def any_family_bounds(
     return tuple(reversed(limits))
 
 
+@lru_cache(maxsize=16)  # sweeps and limits of a comparison ask for the same
 def any_family_proof(
     topology: Topology,
     spec: Spec,

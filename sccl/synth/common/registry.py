@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.outcome import Inconclusive, Outcome, Solution
+from sccl.core.sketch import Sketch
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import JudgeError, UnreachableError, unknown_name
@@ -73,6 +74,13 @@ def load(name: str) -> Synthesizer:
     package = _PLANNERS[name].rpartition(".")[0]
     options = importlib.import_module(f"{package}.options")
     return _Member(options.NAME, options.SOURCE, options.FEATURES, options.Options)
+
+
+def restrict_to_sketch(synthesizer: Synthesizer, sketch: Sketch) -> Synthesizer:
+    """Return a synthesizer that plans on the part of a machine that a sketch allows."""
+    module = importlib.import_module("sccl.synth.taccl.sketch_restriction")
+    restricted: Synthesizer = module.SketchRestriction(synthesizer, sketch)
+    return restricted
 
 
 def plan(

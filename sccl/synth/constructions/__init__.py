@@ -7,6 +7,7 @@ from sccl.synth.constructions.answer import (
     MAX_ALLTOALL_SEARCH_RANKS,
     ConstructionCost,
     answer,
+    attained_cost,
     construct_algorithm,
     cost_without_search,
 )
@@ -15,6 +16,7 @@ __all__ = [
     "MAX_ALLTOALL_SEARCH_RANKS",
     "ConstructionCost",
     "answer",
+    "attained_cost",
     "construct_algorithm",
     "cost_without_search",
 ]

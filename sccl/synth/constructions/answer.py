@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import lcm
 from typing import TYPE_CHECKING
 
+from sccl.collectives import Spec, dual_of
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.answer import Sat, Unknown
 from sccl.core.collective import Collective
@@ -86,6 +87,27 @@ def cost_without_search(topology: Topology, collective: Collective) -> Construct
     wide = None if by_lines and by_lines.has_equal_sides else _bfb_costs(topology, collective)
     candidates = [_mesh_construction(by_lines) if by_lines else None, _bfb_construction(wide)]
     return min(filter(None, candidates), key=lambda each: each.bandwidth, default=None)
+
+
+def attained_cost(topology: Topology, spec: Spec) -> ConstructionCost | None:
+    """Return the costs attained in the fewest steps without search. None: nothing is known.
+
+    For reductions these are the costs of their duals. An allreduce on one-way links has both
+    phases, each on its own machine.
+    """
+    dual = dual_of(spec)
+    unit = dual.spec.at(dual.spec.unit)
+    per_phase = [cost_without_search(phase.topology, unit) for phase in dual.phases_on(topology)]
+    results = [result for result in per_phase if result is not None]
+    if len(results) < len(per_phase):
+        return None
+    each = Fraction(dual.phases, len(results))  # phases that each machine stands for
+    return replace(
+        results[0],
+        steps=int(sum(result.steps * each for result in results)),
+        bandwidth=sum((dual.bandwidth(result.bandwidth) for result in results), Fraction(0))
+        / len(results),
+    )
 
 
 def _bfb_costs(topology: Topology, collective: Collective) -> tuple[Fraction, ...] | None:

@@ -137,12 +137,19 @@ class CutCapacity:
 
     def carry_ticks(self, links: IntArray, chunks: int) -> int:
         """Return the first tick by which some links can have carried so many chunks."""
-        parts = [*self._link_groups(set(links.tolist()))]
+        return self.first_tick(self.group_links(links), chunks)
+
+    def first_tick(self, parts: tuple[LinkGroup, ...], chunks: int) -> int:
+        """Return the first tick by which groups of links can have carried so many chunks.
+
+        Raises:
+            UnreachableError: They never can.
+        """
         if not sum(sum(part.kinds) for part in parts):
             raise stalled_error()
-        key = (chunks, tuple(sorted(parts, key=repr)))
+        key = (chunks, parts)
         if key not in self._cache:
-            self._cache[key] = self._first_tick(parts, chunks)
+            self._cache[key] = self._search_tick(parts, chunks)
         return self._cache[key]
 
     def carry_times(self, links: IntArray, tick: int, max_chunks: int) -> IntArray:
@@ -152,10 +159,8 @@ class CutCapacity:
             tick: none after it.
             max_chunks: chunks. While an alpha passes, links can carry thousands of small ones.
         """
-        parts = self._link_groups(set(links.tolist()))
-        return np.sort(np.concatenate([self._times(p, tick, max_chunks) for p in parts]))[
-            :max_chunks
-        ]
+        times = [self._times(part, tick, max_chunks) for part in self.group_links(links)]
+        return np.sort(np.concatenate(times))[:max_chunks]
 
     def _times(self, part: LinkGroup, tick: int, max_chunks: int) -> IntArray:
         kind_times = [np.zeros(0, dtype=np.int64)]
@@ -171,23 +176,26 @@ class CutCapacity:
         times = np.maximum(times, np.array(bounds, dtype=np.int64))
         return times[times <= tick]
 
-    def _first_tick(self, parts: Sequence[LinkGroup], chunks: int) -> int:
+    def _search_tick(self, parts: Sequence[LinkGroup], chunks: int) -> int:
         low, high = 0, 1
-        while sum(self._carried_chunks(high, part) for part in parts) < chunks:
+        while self.carried_chunks(high, parts) < chunks:
             low, high = high, 2 * high
             if high >= UNREACHABLE:
                 raise stalled_error()
         while low < high:
             middle = (low + high) // 2
-            is_enough = sum(self._carried_chunks(middle, part) for part in parts) >= chunks
+            is_enough = self.carried_chunks(middle, parts) >= chunks
             low, high = (low, middle) if is_enough else (middle + 1, high)
         return low
 
-    def _link_groups(self, links: set[int]) -> Iterator[LinkGroup]:
-        """Yield links by disjoint budgets."""
+    def group_links(self, links: IntArray) -> tuple[LinkGroup, ...]:
+        """Return links by disjoint budgets."""
         if not self._budgets:
-            yield LinkGroup(None, 0, self._kinds(links))
-            return
+            kinds = np.bincount(self.kind[links], minlength=len(self._busy))
+            return (LinkGroup(None, 0, tuple(kinds.tolist())),)
+        return tuple(sorted(self._budget_groups(set(links.tolist())), key=repr))
+
+    def _budget_groups(self, links: set[int]) -> Iterator[LinkGroup]:
         for b in sorted({b for link in links for b in self._budget_of_link.get(link, ())}):
             pace, of_budget = self._budgets[b]
             inside = links & of_budget
@@ -202,11 +210,14 @@ class CutCapacity:
         kinds = self.kind[np.fromiter(links, dtype=np.int64, count=len(links))]
         return tuple(np.bincount(kinds, minlength=len(self._busy)).tolist())
 
-    def _carried_chunks(self, tick: int, part: LinkGroup) -> int:
-        """Return how many chunks some links can have carried by a tick."""
+    def carried_chunks(self, tick: int, parts: Sequence[LinkGroup]) -> int:
+        """Return how many chunks groups of links can have carried by a tick."""
         each = np.maximum(tick - self._wait, 0) // self._busy
-        carried = int((each * np.array(part.kinds)).sum())
-        if part.pace is None:
-            return carried
-        size = self.clock.sizes[0]
-        return min(carried, max(0, int((tick - part.wait) * part.pace / size)))
+        total = 0
+        for part in parts:
+            carried = int((each * part.kinds).sum())
+            if part.pace is not None:
+                size = self.clock.sizes[0]
+                carried = min(carried, max(0, int((tick - part.wait) * part.pace / size)))
+            total += carried
+        return total

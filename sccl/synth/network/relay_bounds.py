@@ -35,7 +35,7 @@ MAX_JOINT_RANKS = 64
 
 
 class RelayDistances:
-    """How far chunks get within groups."""
+    """Distances within groups."""
 
     def __init__(self, paths: ShortestPaths) -> None:
         all_nodes = range(paths.nodes)
@@ -43,27 +43,39 @@ class RelayDistances:
             [paths.distances_from([rank]) for rank in all_nodes]
         )  # from each to each
 
-    def ticks(self, pipes: CutCapacity, links: IntArray, inside: IntArray, chunks: int) -> int:
-        """Return the first tick by which so many chunks can have come to all of a group.
+    def nearest(self, ends: IntArray, inside: IntArray) -> IntArray:
+        """Return, for k = 1, 2, .., the least distance to the k nearest ranks of a group.
 
         Args:
-            links: those into the group.
-            inside: its ranks.
+            ends: Nodes of the group at which chunks enter.
+            inside: Ranks of the group.
         """
-        ends = pipes.dst[links]
         entries = inside if ends.max() >= len(self.far) else np.unique(ends)
-        near = np.sort(self.far[np.ix_(entries, inside)], axis=1).min(axis=0)
-        places = chunks * len(inside)  # and each that enters has come to one at least
-        low = pipes.carry_ticks(links, chunks)
-        high = low + int(near[-1])
-        if high >= UNREACHABLE:
-            return low
-        times = pipes.carry_times(links, high, places)
-        while low < high:
-            middle = (low + high) // 2
-            reached = _reachable_counts(times, near, middle)
-            low, high = (low, middle) if reached >= places else (middle + 1, high)
+        near: IntArray = np.sort(self.far[np.ix_(entries, inside)], axis=1).min(axis=0)
+        return near
+
+
+def spread_ticks(
+    pipes: CutCapacity, links: IntArray, near: IntArray, chunks: int, lower_bound: int
+) -> int:
+    """Return the first tick by which so many chunks can have come to all of a group.
+
+    Args:
+        links: Links into the group.
+        near: Distances to its nearest ranks.
+        lower_bound: Tick that is returned if the chunks can have come by then.
+    """
+    places = chunks * len(near)  # and each that enters has come to one at least
+    low = max(pipes.carry_ticks(links, chunks), lower_bound)
+    high = pipes.carry_ticks(links, chunks) + int(near[-1])
+    if high >= UNREACHABLE or high <= low:
         return low
+    times = pipes.carry_times(links, high, places)
+    while low < high:
+        middle = low if low == lower_bound else (low + high) // 2
+        reached = _reachable_counts(times, near, middle)
+        low, high = (low, middle) if reached >= places else (middle + 1, high)
+    return low
 
 
 def first_feasible_tick(  # noqa: PLR0913, PLR0917 - independent inputs

@@ -24,7 +24,7 @@ send.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -38,12 +38,13 @@ from sccl.core.collective import Collective, RelationKind
 from sccl.core.topology import Topology
 from sccl.synth.network.adjacency import strong_components
 from sccl.synth.network.arrays import NetworkArrays
-from sccl.synth.network.cut_capacity import CutCapacity
+from sccl.synth.network.cut_capacity import CutCapacity, LinkGroup
 from sccl.synth.network.relay_bounds import (
     MAX_JOINT_RANKS,
     MAX_PAIRS,
     RelayDistances,
     first_feasible_tick,
+    spread_ticks,
 )
 from sccl.synth.network.shortest_paths import UNREACHABLE, ShortestPaths
 from sccl.synth.network.switch_distances import has_detours, has_overlapping_alphas, nearest_paths
@@ -110,15 +111,17 @@ def _search_bound(search: _BoundSearch) -> int:
     (topology, clock, backwards, *_), net, demand = search.key, search.net, search.demand
     paths, lower_bound = nearest_paths(topology, clock, net, backwards=backwards), 0
     pipes = _build_pipes(topology, clock, paths, demand, backwards=backwards)
-    for group in _groupings(topology, net):
+    groupings, carried = [*_groupings(topology, net)], _CarryBound(pipes)
+    for group in groupings:
         crosses = group[pipes.src] != group[pipes.dst]
         needs = _group_demands(demand, group[: net.nodes])
         for needed, ends in zip(needs, (pipes.dst, pipes.src), strict=True):
-            lower_bound = max(lower_bound, _carry_ticks(pipes, group[ends], crosses, needed))
+            carried.add(group[ends], crosses, needed)
+    lower_bound = carried.ticks
     if lower_bound == search.attained:
         return lower_bound
     if demand.wanted is None:
-        lower_bound = max(lower_bound, _relay_ticks(topology, net, paths, pipes, demand))
+        lower_bound = _relay_ticks(groupings, paths, pipes, demand, lower_bound)
         if _detour_bound(paths, net.nodes) <= lower_bound:  # so no way is longer
             return lower_bound
     lower_bound = max(lower_bound, _max_distance(paths, demand))
@@ -159,56 +162,94 @@ def combined_clock(topology: Topology, clock: Clock) -> Clock | None:
     return replace(travels, beta=beta, shared=shared)
 
 
-def _carry_ticks(
-    pipes: CutCapacity, group: IntArray, crosses: NDArray[np.bool_], needed: IntArray
-) -> int:
-    """Return the first tick by which the links that cross into each group can meet its demand.
+class _CarryBound:
+    """The first tick by which the links that cross into each group can meet its demand.
 
     Groups with links of the same kinds and the same demand are computed once.
+
+    Attributes:
+        ticks: Largest bound of the groups so far.
     """
-    by_group, groups = _links_by_group(group, crosses, len(needed)), list(range(len(needed)))
-    kinds = int(pipes.kind.max(initial=0)) + 1
-    if not pipes.has_shared_budgets and kinds * len(needed) < MAX_KINDS:
+
+    def __init__(self, pipes: CutCapacity) -> None:
+        self.ticks = 0
+        self._pipes, self._kinds = pipes, int(pipes.kind.max(initial=0)) + 1
+        self._seen: set[tuple[int, ...]] = set()
+
+    def add(self, group: IntArray, crosses: NDArray[np.bool_], needed: IntArray) -> None:
+        """Add the bounds of disjoint groups.
+
+        Args:
+            group: Group at the considered end of each link.
+            crosses: Whether each link has its ends in two groups.
+            needed: Chunks that cross the links of each group.
+        """
+        pipes, kinds, wanting = self._pipes, self._kinds, np.flatnonzero(needed).tolist()
+        if pipes.has_shared_budgets or kinds * len(needed) >= MAX_KINDS:
+            by_group = _links_by_group(group, crosses, len(needed))
+            bounds = [pipes.carry_ticks(by_group[i], int(needed[i])) for i in wanting]
+            self.ticks = max(self.ticks, *bounds, 0)
+            return
         number = group[crosses] * kinds + pipes.kind[crosses]
         table = np.bincount(number, minlength=len(needed) * kinds)[: len(needed) * kinds]
-        alike = np.column_stack([needed, table.reshape(-1, kinds)])
-        groups = np.unique(alike, axis=0, return_index=True)[1].tolist()
-    wanting = [i for i in groups if needed[i]]
-    return max((pipes.carry_ticks(by_group[i], int(needed[i])) for i in wanting), default=0)
+        rows = np.column_stack([needed, table.reshape(-1, kinds)])
+        for chunks, *counts in set(map(tuple, rows[wanting].tolist())) - self._seen:
+            self._seen.add((chunks, *counts))
+            part = (LinkGroup(None, 0, tuple(counts)),)
+            if pipes.carried_chunks(self.ticks, part) < chunks:
+                self.ticks = pipes.first_tick(part, chunks)
 
 
 def _relay_ticks(
-    topology: Topology, net: NetworkArrays, paths: ShortestPaths, pipes: CutCapacity, demand: Demand
+    groupings: Sequence[IntArray],
+    paths: ShortestPaths,
+    pipes: CutCapacity,
+    demand: Demand,
+    lower_bound: int,
 ) -> int:
-    """Return by when chunks can have entered groups of ranks, and got to all of these."""
-    if net.nodes**2 > MAX_PAIRS or any(switch.copies for switch in topology.switches):
-        return 0
-    spread, lower_bound = RelayDistances(paths), 0
-    always = np.zeros(net.nodes, dtype=np.int64)
+    """Return by when chunks can have entered groups of ranks, and got to all of these.
+
+    Args:
+        lower_bound: Another lower bound, returned unless this one is larger.
+    """
+    topology, ranks = pipes.topology, paths.nodes
+    if ranks**2 > MAX_PAIRS or any(switch.copies for switch in topology.switches):
+        return lower_bound
+    spread = RelayDistances(paths)
+    always = np.zeros(ranks, dtype=np.int64)
     plain = CutCapacity(topology, pipes.clock, always, always, backwards=pipes.backwards)
-    to_rank = pipes.dst < net.nodes
-    for group in _groupings(topology, net):
-        for inside in _group_members(group[: net.nodes]):
-            part = np.isin(group, np.unique(group[inside]))  # with its switches
-            links = np.flatnonzero(part[pipes.dst] & ~part[pipes.src])
-            held = np.unique(demand.held[np.isin(demand.held_by, inside)])
-            if chunks := demand.chunks - len(held):
-                lower_bound = max(lower_bound, spread.ticks(pipes, links, inside, chunks))
-                within = np.flatnonzero(part[pipes.src] & part[pipes.dst] & to_rank)
-                if 1 < len(inside) <= MAX_JOINT_RANKS and len(within):
-                    lower_bound = first_feasible_tick(
-                        plain, links, within, len(inside), chunks, lower_bound
-                    )
+    to_rank, seen = pipes.dst < ranks, set()
+    for group in groupings:
+        for part in _group_parts(group, ranks):  # with its switches
+            inside, ends, begins = np.flatnonzero(part[:ranks]), part[pipes.dst], part[pipes.src]
+            links, held = np.flatnonzero(ends & ~begins), demand.held[part[demand.held_by]]
+            chunks = demand.chunks - len(np.unique(held))
+            if not chunks:
+                continue
+            within = np.flatnonzero(ends & begins & to_rank)
+            near = spread.nearest(pipes.dst[links], inside)
+            groups = (pipes.group_links(links), plain.group_links(links), plain.group_links(within))
+            key = (chunks, near.tobytes(), *groups)
+            if key in seen:
+                continue
+            seen.add(key)
+            lower_bound = spread_ticks(pipes, links, near, chunks, lower_bound)
+            if 1 < len(inside) <= MAX_JOINT_RANKS and len(within):
+                lower_bound = first_feasible_tick(
+                    plain, links, within, len(inside), chunks, lower_bound
+                )
     return lower_bound
 
 
-def _group_members(group: IntArray) -> Iterator[IntArray]:
-    """Yield the ranks of each group, and those of all others."""
-    groups = int(group.max()) + 1
+def _group_parts(group: IntArray, ranks: int) -> Iterator[NDArray[np.bool_]]:
+    """Yield which nodes are in each group of ranks, and which in all others with ranks."""
+    groups = int(group[:ranks].max()) + 1
+    has_ranks = np.zeros(int(group.max()) + 1, dtype=bool)
+    has_ranks[group[:ranks]] = True
     for number in range(groups):
-        yield np.flatnonzero(group == number)
+        yield group == number
         if groups > 2:  # of two, all others are the other
-            yield np.flatnonzero(group != number)
+            yield has_ranks[group] & (group != number)
 
 
 def allreduce_bound_ticks(
@@ -319,8 +360,7 @@ def _bipartitions(topology: Topology, nodes: int) -> Iterator[IntArray]:
     ranks = topology.ranks
     if ranks <= MAX_HALVED_RANKS and not topology.switches:
         for subset in range(1, 2 ** (ranks - 1) - 1):
-            group = (subset >> np.arange(nodes)) & 1
-            yield np.unique(group, return_inverse=True)[1].reshape(-1).astype(np.int64)
+            yield (subset >> np.arange(nodes, dtype=np.int64)) & 1
 
 
 def _triangle_groups(net: NetworkArrays, nodes: int) -> Iterator[IntArray]:

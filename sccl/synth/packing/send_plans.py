@@ -262,8 +262,8 @@ class _PlannedSends:
         self._pair = self._pair.reshape(-1)
         self._chunks = len(plan.sizes)
         self._number, self._room = _held_resources(readings)
-        forwards, backwards = self._table(mirrored=False), self._table(mirrored=True)
-        self._tables = {False: forwards, True: backwards}
+        self._tables: dict[bool, _PlacementTable] = {}
+        forwards = self._table(mirrored=False)
         uses = np.bincount(self._pair, minlength=len(self._pairs))
         held = np.bincount(
             forwards[2],
@@ -274,6 +274,11 @@ class _PlannedSends:
         self.cost = forwards[0][self._pair]
 
     def _table(self, *, mirrored: bool) -> _PlacementTable:
+        if mirrored not in self._tables:
+            self._tables[mirrored] = self._build_table(mirrored=mirrored)
+        return self._tables[mirrored]
+
+    def _build_table(self, *, mirrored: bool) -> _PlacementTable:
         cost, first, rows = [], [0], []
         for path, size in self._pairs.tolist():
             costs = []
@@ -322,10 +327,10 @@ class _PlannedSends:
         begin, end = np.zeros(intervals, np.int64), np.zeros(intervals, np.int64)
         held = (self._base, count, begin, end, np.zeros(intervals), self._room, longest)
         available = np.zeros((self._chunks, self._nodes), np.int64)
-        start = np.zeros(len(order), np.int64)
+        start, table = np.zeros(len(order), np.int64), self._table(mirrored=backwards)
         for first in range(0, len(order), _SENDS_PER_CALL):
             last = min(first + _SENDS_PER_CALL, len(order))
-            place_sends(first, last, about, self._tables[backwards], held, available, start)
+            place_sends(first, last, about, table, held, available, start)
         send_starts = np.zeros(len(order), np.int64)
         send_starts[order] = start
         return send_starts

@@ -207,7 +207,11 @@ class SketchPlan:
         self.options = msgspec.structs.replace(options, chunks=self.chunks)
         self.phases: list[SketchedPhase] = []
         self._has_bounds = False
-        for phase in self.reduction.phases:
+        # A sketch from the user may not preserve schedules that are read backwards.
+        is_suggested = self.options.sketch is None
+        solved = self.reduction.solved_phases if is_suggested else self.reduction.phases
+        self.uses = len(self.reduction.phases) // len(solved)  # of the schedule of each phase
+        for phase in solved:
             before = self.phases[0] if self.phases else None
             asked = phase, sketch, self.options, self._report_improvement
             self.phases.append(build_phase(*asked, before))
@@ -220,12 +224,12 @@ class SketchPlan:
     @property
     def finish(self) -> int:
         """Return the ticks after which all has arrived."""
-        return sum(phase.finish * phase.problem.unit for phase in self.phases)
+        return self.uses * sum(phase.finish * phase.problem.unit for phase in self.phases)
 
     @property
     def lower_bound(self) -> int:
         """Return the ticks that its phases take at the least."""
-        return sum(phase.lower_bound * phase.problem.unit for phase in self.phases)
+        return self.uses * sum(phase.lower_bound * phase.problem.unit for phase in self.phases)
 
     @property
     def is_done(self) -> bool:
@@ -238,7 +242,7 @@ class SketchPlan:
         lower_bound = (
             self.lower_bound
             if self.has_fixed_chunks
-            else sum(p.any_chunks_bound for p in self.phases)
+            else self.uses * sum(p.any_chunks_bound for p in self.phases)
         )
         gap = Fraction(self.options.gap)
         if all(phase.is_too_large for phase in self.phases):  # another sketch takes minutes
@@ -259,7 +263,7 @@ class SketchPlan:
     def plan_quickly(self, spending: EffortMeter, units: float) -> None:
         """Find something quickly: routes and orders alone."""
         for phase in self.phases:
-            left = spending.remaining(units / len(self.phases))
+            left = spending.remaining(units / len(self.reduction.phases))
             if left is not None:
                 phase.run(left, quick=True)
 
@@ -270,7 +274,7 @@ class SketchPlan:
             KeyboardInterrupt: the user interrupted. Results so far are kept.
         """
         for phase in self.phases:
-            left = spending.remaining(units / len(self.phases))
+            left = spending.remaining(units / len(self.reduction.phases))
             if left is not None:
                 phase.run(left)
 
@@ -314,7 +318,7 @@ class SketchPlan:
         sketch = replace(self.sketch, chunks=self.chunks, size_bytes=self.request.size_bytes)
         if not all(phase.is_symmetric for phase in self.phases):
             sketch = replace(sketch, rotations=())
-        self.notify(SketchReport(sketch_to_wire(sketch), tuple(parts)))
+        self.notify(SketchReport(sketch_to_wire(sketch), tuple(self.uses * parts)))
 
     def _report_improvement(self, us: float, least_us: float) -> None:
         self.notify(SearchProgress(us, least_us, self.sketch.name))

@@ -22,7 +22,7 @@ from sccl.view.charts.measurement_lines import measured_chart
 from sccl.view.charts.step_gantt import COMPUTATION, StepBar, StepPanel, step_gantt_chart
 from sccl.view.charts.system_times import SystemTimes, TimeMeasure, comparison_chart
 from sccl.view.charts.time_by_size import MAX_TIMES, time_chart
-from sccl.view.drawing.logical_topology import LogicalTopology, logical_chart
+from sccl.view.drawing.logical_topology import LogicalTopology, logical_chart, logical_topology
 from sccl.view.drawing.topology_drawing import topology_chart
 from sccl.view.theme import stack_charts
 
@@ -55,6 +55,7 @@ __all__ = [
     "grouped_chart",
     "link_activity_chart",
     "logical_chart",
+    "logical_topology",
     "measured_chart",
     "save_chart",
     "searches_chart",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.ids import Edge
+from sccl.core.sketch import HyperedgePolicy
 from sccl.core.topology import Topology
 from sccl.view import theme
 from sccl.view.drawing.canvas import (
@@ -26,6 +27,8 @@ from sccl.view.plot_libraries import alt
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
+    from sccl.synth.taccl.fitted_sketch import FittedSketch
+
 _WITHIN, _BETWEEN, _LEFT_OUT = "within a node", "between nodes", "left out"
 _SENDS, _RECEIVES, _BOTH = "sends to other nodes", "receives from them", "sends and receives"
 _WITHIN_COLOR, _FAR, _FAINT = "#4a6a86", theme.COLORS[1], "#c4c4c4"
@@ -34,6 +37,7 @@ _ROLES = {_SENDS: "#fbd5bd", _RECEIVES: "#cfe5f5", _BOTH: "#e6d3e3"}
 _THIN, _BROAD = 0.8, 2.6  # px: width of omitted links, and minimum width between nodes,
 _MAX_WIDENED_LINKS = 100  # if they are no more than these
 _MAX_PAIRS = 6000  # of a use: more are not drawn
+_ONE_POLICY = tuple({policy.value} for policy in HyperedgePolicy)
 _CROWD, _VEIL = 150, 0.35  # links left out, from which on they are fainter
 
 
@@ -228,3 +232,38 @@ def _strokes(colours: Mapping[str, str]) -> Any:
         values=[*colours][::-1],
     )
     return alt.Stroke("use:N", title=None, legend=legend, scale=scale)
+
+
+def logical_topology(fit: FittedSketch, notes: tuple[str, ...]) -> LogicalTopology:
+    """Return the drawn links of a machine within a sketch, and its relays."""
+    sketch, local, ranks = fit.sketch, fit.ranks_per_node, fit.topology.ranks
+    policies = {
+        (a, b): edge.policy.value for edge in sketch.hyperedges for a in edge.local
+        for b in edge.local
+    }  # fmt: skip
+    within: dict[Edge, str] = {}
+    far = [route for route in fit.routes if route.factor and fit.is_inter_node(route)]
+    over: dict[int, set[str]] = {}
+    for route in fit.routes:
+        near = route.factor and not fit.is_inter_node(route)
+        policy = policies.get((route.src % local, route.dst % local), "") if near else ""
+        for edge in route.links if near else ():
+            within[edge] = policy
+        for switch in {
+            end for edge in route.links for end in edge if end >= ranks and route.factor
+        }:
+            over.setdefault(switch, set()).add(policy)
+    return LogicalTopology(
+        nodes=tuple(tuple(range(i, i + local)) for i in range(0, ranks, local)),
+        within=within,
+        between=frozenset(edge for route in far for edge in route.links),
+        senders=frozenset(route.src for route in far),
+        receivers=frozenset(route.dst for route in far),
+        names={
+            switch: min(policy_set)
+            for switch, policy_set in over.items()
+            if policy_set in _ONE_POLICY
+        },
+        title=f"{sketch.name} on {fit.topology.name}",
+        notes=notes,
+    )

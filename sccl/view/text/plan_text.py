@@ -14,26 +14,26 @@ from rich.table import Table
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.formatting import format_count
-from sccl.core.packed_schedule import link_usage, transfer_rows
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import ASCENDING, BusIds, Switch, Topology
 from sccl.errors import InputError
 from sccl.judge import describe_send, violations
 from sccl.topo.machine_model import machine_model
 from sccl.topo.measures import measure_topology
+from sccl.topo.symmetry.expansion import expand_algorithm
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule
-    from sccl.core.topology import Topology
 
 
-def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> None:
+def print_algorithm(console: Console, algorithm: AnyAlgorithm, *, intact: bool) -> None:
     """Print the sends, the topology matrix and the link utilization of an algorithm.
 
     Args:
         intact: whether its file is unchanged since sccl wrote it. If not, its claims are not
             printed.
     """
-    a = algorithm
+    a = expand_algorithm(algorithm)
     name = f"{a.collective.name} on {a.topology.name}".replace("\n", "\\n")
     console.print(
         f"{name}: C={a.collective.chunks} S={a.steps} R={a.rounds}, R/C={a.bandwidth_cost}",
@@ -271,6 +271,8 @@ def cost_text(plan: AnySchedule) -> str:
 
 
 def _transfers_table(plan: AnySchedule) -> Table:
+    from sccl.core.packed_schedule import transfer_rows  # noqa: PLC0415 - NumPy is slow to load
+
     table = Table()
     for name in ("Start us", "End us", "Arrives us", "Chunk", "From", "To"):
         table.add_column(name, justify="right")
@@ -283,6 +285,8 @@ def _transfers_table(plan: AnySchedule) -> Table:
 
 
 def _links_table(plan: AnySchedule) -> Table:
+    from sccl.core.packed_schedule import link_usage  # noqa: PLC0415 - NumPy is slow to load
+
     finish = plan.clock.us(plan.finish) or 1.0
     busiest = sorted(link_usage(plan), key=lambda row: (-row[2], row[1]))
     table = Table("Link", title="Busiest links")

@@ -22,10 +22,10 @@ from sccl.core.topology import Link, Switch, Topology, per_rank_budgets
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, WrittenFiles
 from sccl.formats.astra_networks import choose_network, ns3_files
+from sccl.formats.files.export_plans import parse_options
 from sccl.formats.messages import Awaiting, Message, order_links, schedule_messages
 from sccl.judge import violations
 from sccl.sim import Messages, replay, simulate
-from sccl.tasks.exporting import parse_options
 from sccl.topo import resolve_topology
 from sccl.topo.importers import load_importer as importer
 from sccl.topo.importers.contract import Hints

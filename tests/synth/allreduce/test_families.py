@@ -427,8 +427,8 @@ def test_last_step_asked_for_is_that_of_every_class() -> None:
 
 
 def test_explorer_has_one_frontier_of_all_classes(dgx1: Frontier) -> None:
-    from sccl.tasks.explore import explorer_algorithms
     from sccl.view.explorer.explorer_data import page_data
+    from sccl.view.explorer.explorer_plans import explorer_algorithms
 
     files = sorted({str(p.file) for one in dgx1.classes for p in one.points})
     items = explorer_algorithms((file, *load_algorithm(Path(file))) for file in files)

@@ -24,7 +24,7 @@ from sccl.synth.allreduce.limit_search import find_limits
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.settings import Settings
 from sccl.synth.constructions.clique_exchange import SCOPE, find_clique_exchange
-from sccl.tasks.solve import find_algorithm
+from sccl.synth.syncoll.question_search import find_algorithm
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
 

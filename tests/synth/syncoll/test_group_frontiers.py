@@ -33,7 +33,7 @@ from sccl.synth.allreduce.limit_search import find_limits
 from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common.problem import build_problem
 from sccl.synth.common.settings import Settings
-from sccl.tasks.solve import find_algorithm
+from sccl.synth.syncoll.question_search import find_algorithm
 from sccl.topo import resolve_topology as machine
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import build_question

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from sccl.collectives import named_spec
+from sccl.comparison.plan_simulation import SimulationRun, build_source, run_together
+from sccl.comparison.simulation_charts import chart_run, simulation_chart
+from sccl.comparison.simulation_output import build_run_part
 from sccl.core.outcome import best_plan
 from sccl.core.schedule import Schedule
 from sccl.prove.bounds.time_cuts import completion_time_bound
@@ -16,9 +19,6 @@ from sccl.sim.settings import SimulationSettings
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.tasks.simulate import SimulationRun, build_source, run_together
-from sccl.tasks.simulated import build_run_part
-from sccl.tasks.simulated_charts import chart_run, simulation_chart
 from sccl.topo import resolve_topology
 from sccl.view.chart_files import render_svg
 from sccl.view.charts import MAX_LINKS, LinkActivity, link_activity_chart

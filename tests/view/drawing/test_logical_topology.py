@@ -12,10 +12,10 @@ from sccl.core.ids import Edge
 from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
 from sccl.synth.taccl.fitted_sketch import fit_sketch
 from sccl.synth.taccl.sketch_sentences import drawing_notes
-from sccl.tasks.sketch import logical_topology
 from sccl.topo import resolve_topology
 from sccl.view.chart_files import render_svg
 from sccl.view.charts import logical_chart
+from sccl.view.drawing.logical_topology import logical_topology
 from sccl.view.drawing.topology_drawing import NO_NUMBERS
 from tests.kit.svg import overlapping
 

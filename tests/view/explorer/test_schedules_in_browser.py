@@ -13,9 +13,9 @@ from sccl.core.clock import AlphaModel
 from sccl.core.schedule import Schedule
 from sccl.errors import ParameterError
 from sccl.judge import violations
-from sccl.tasks.explore import explorer_schedules
 from sccl.transform.retime import schedule_algorithm
 from sccl.view.explorer import page_html
+from sccl.view.explorer.explorer_plans import explorer_schedules
 from sccl.view.explorer.page_html import render_page
 from sccl.view.explorer_input import ExplorerSchedule
 from tests.kit.baselines import classical

@@ -14,9 +14,9 @@ from playwright.sync_api import Page as Tab
 
 from sccl.core.training_plan import TrainingPlan
 from sccl.errors import InputError
-from sccl.tasks import step_page
-from sccl.tasks.step_page import training_page
 from sccl.training.plan_files import LoadedTraining
+from sccl.view.explorer import training_page as step_page
+from sccl.view.explorer.training_page import training_page
 from tests.kit.commands import sccl
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 

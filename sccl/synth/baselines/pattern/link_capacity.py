@@ -1,10 +1,13 @@
-"""The links of a machine: their remaining bandwidth, and whether they join all ranks."""
+"""Compute the remaining bandwidth of links, whether they join all ranks, and a lower bound."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.errors import TooLargeError, TopologyError
+from sccl.synth.baselines.pattern.send_pattern import Pattern
 
 
 class RemainingCapacity:
@@ -65,3 +68,20 @@ def check_links(algorithm: str, topology: Topology, max_ranks: int) -> None:
             f"{where} has ranks that do not reach each other, and {algorithm} gathers from all to "
             "all: give one in which they do"
         )
+
+
+def link_bound_us(pattern: Pattern, topology: Topology, size_bytes: int) -> float:
+    """Return a lower bound on the time of a pattern, however it is divided into more pieces.
+
+    A link carries the bytes of its hops one after the other, and the last byte arrives one alpha
+    later. Hops between ranks without a link are ignored.
+    """
+    ranks, chunk_bytes = topology.ranks, size_bytes / pattern.collective.chunks
+    load = np.bincount(pattern.src.astype(np.int64) * ranks + pattern.dst, minlength=ranks**2)
+    times = [
+        link.alpha_us
+        + chunk_bytes * int(load[link.src * ranks + link.dst]) / (link.lanes * link.gb_per_s * 1000)
+        for link in topology.links
+        if max(link.edge) < ranks
+    ]
+    return max(times, default=0.0)

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from math import lcm
 
@@ -446,6 +446,7 @@ def _palindromes(total: int, steps: int) -> Iterator[tuple[int, ...]]:
     yield from sorted(round_vectors, key=lambda vector: (max(vector) - min(vector), vector))
 
 
+@lru_cache(maxsize=4)  # sweeps and limits of a comparison ask for the same
 def _search_rounds(
     problem: PackingProblem, chunks: int, rounds: tuple[int, ...], effort: float
 ) -> tuple[Algorithm | None, float]:

@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.cost import format_bytes
-from sccl.core.files.disk import check_can_create, check_can_write
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, Part, Seconds
 from sccl.core.outcome import Inconclusive, Solution, best_plan
 from sccl.core.schedule import Schedule
 from sccl.core.stop import INTERRUPTED, StopKind, StopReason
-from sccl.formats.files.plans import write_plan
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request, SearchProgress
 from sccl.synth.common.problem import CollectiveProblem
-from sccl.tasks.synthesis import parse_options
+from sccl.synth.common.synthesis import parse_options
+from sccl.synth.packing.by_time.options import NAME
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Outcome
-
-NAME = "limits-time"
 
 EFFORT_UNITS = 12.0
 """Budget for each size: about half a minute."""
@@ -135,35 +132,6 @@ def compute_time_limits(  # noqa: PLR0913, PLR0917 - a problem, its limits, and 
         yield TimePoint(size, result, time.perf_counter() - began, ended)
         if ended.kind is StopKind.INTERRUPTED:
             return
-
-
-def check_output(path: Path | None, sizes: Sequence[int]) -> None:
-    """Check that schedules can be written: one into a file, several into a folder.
-
-    Raises:
-        InputError: they cannot.
-    """
-    if path is None:
-        return
-    if len(sizes) == 1:
-        check_can_write(path)
-    else:
-        check_can_create(path)
-
-
-def write_point(path: Path | None, sizes: Sequence[int], point: TimePoint) -> Path | None:
-    """Write a schedule, and return where it is. None: there is none, or none is asked for.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    if path is None or point.plan is None:
-        return None
-    if len(sizes) > 1:
-        path.mkdir(parents=True, exist_ok=True)
-        path /= f"{point.size_bytes}.json"
-    write_plan(path, point.plan.plan, lambda *_: None)
-    return path
 
 
 def point_part(point: TimePoint, file: Path | None) -> TimePointPart:

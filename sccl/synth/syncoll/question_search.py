@@ -1,16 +1,11 @@
-"""Solving: one question, one answer."""
+"""Search for an algorithm with given numbers of chunks, steps, and rounds."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated, Literal
-
-from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, is_allreduce
-from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
-from sccl.core.files.outputs import Output, build_output, question_digests
-from sccl.core.files.shapes import Count, FileText, Seconds
+from sccl.core.answer import UNVERIFIED_HINT, Answer, Sat, Unknown, Unsat
 from sccl.core.stop import StopKind, StopReason
 from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import require_reachable
@@ -20,8 +15,6 @@ from sccl.synth.syncoll.oracle import open_query_oracle
 from sccl.synth.syncoll.solve import is_asked_alone
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.transform import Question, solve_question
-from sccl.view.completeness import UNVERIFIED_HINT
-from sccl.view.text.reasons import answer_reason, answer_solver
 
 
 def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer:
@@ -69,59 +62,4 @@ def _constructed_answer(spec: Spec, question: Question) -> Sat | None:
         Sat(algorithm, "construction (exchange)", time.perf_counter() - begin)
         if algorithm
         else None
-    )
-
-
-def answer_scope(question: Question, answer: Answer) -> str:
-    """Return the class that an answer is about. Empty: all algorithms."""
-    return answer.algorithm.scope if isinstance(answer, Sat) else question.scope
-
-
-class SolveOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl solve'."""
-
-    kind: Literal["solve"] = "solve"
-    topology: str
-    collective: str
-    chunks: Count
-    steps: Count
-    rounds: Count
-    answer: Literal["sat", "unsat", "unknown"]
-    reason: str
-    scope: Annotated[str, Meta(description="The class the answer is about; empty: all algorithms.")]
-    seconds: Seconds
-    solver: Annotated[str, Meta(description="In words, with the group if there is one.")]
-    group: Annotated[
-        str | UnsetType, Meta(description="The symmetries that the algorithm was sought under.")
-    ] = UNSET
-    origin: Annotated[
-        str | UnsetType,
-        Meta(
-            description="Where an 'unsat' came from: here, stored, other-version, store-file, "
-            "cluster; all but the first two only with --trust-store or --trust-cluster."
-        ),
-    ] = UNSET
-    file: FileText | None
-
-
-def solve_output(spec: Spec, question: Question, answer: Answer, file: str | None) -> SolveOutput:
-    """Return the JSON output.
-
-    Args:
-        file: File of the algorithm.
-    """
-    return build_output(
-        SolveOutput,
-        question,
-        inputs=question_digests(question.topology, spec),
-        collective=spec,
-        chunks=question.collective.chunks,
-        answer=verdict(answer),
-        reason=answer_reason(answer),
-        scope=answer_scope(question, answer),
-        seconds=answer.seconds,
-        solver=answer_solver(answer),
-        group=answer.group or UNSET if isinstance(answer, Sat) else UNSET,
-        origin=answer.origin if isinstance(answer, Unsat) else UNSET,
-        file=file,
     )

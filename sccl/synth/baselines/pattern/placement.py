@@ -10,9 +10,13 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound import require_at_least_bound
-from sccl.core.clock import AlphaModel, AlphaText, StepAlignment
+from sccl.core.clock import AlphaModel, AlphaText, Clock, StepAlignment
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
+from sccl.errors import InputError
+from sccl.judge import require_valid
+from sccl.sim.settings import finest_tick
+from sccl.synth import baselines
 from sccl.synth.common.contract import Request
 
 if TYPE_CHECKING:
@@ -137,14 +141,10 @@ def describe_baselines(names: tuple[str, ...] = ()) -> tuple[BaselinePart, ...]:
     Raises:
         UnknownNameError: A name is unknown.
     """
-    from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
-
     return tuple(_baseline_part(name) for name in names or baselines.names())
 
 
 def _baseline_part(name: str) -> BaselinePart:
-    from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
-
     baseline = baselines.load(name)
     about = (baseline.__doc__ or "").strip().partition("\n")[0].rstrip(".")
     collectives = tuple(sorted(baseline.COLLECTIVES))
@@ -160,9 +160,6 @@ def place_baseline(
         InputError: there is none of that name, it does not serve the machine or the collective, or
             the size or the machine is too large.
     """
-    from sccl.judge import require_valid  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.synth import baselines  # noqa: PLC0415 - likewise
-
     topology = request.topology
     pattern = baselines.make_pattern(name, request, pieces)
     direct = baselines.is_direct(pattern, topology)
@@ -187,10 +184,6 @@ def time_pattern(
     Raises:
         InputError: the size is too large, or nothing leads to where a hop goes.
     """
-    from sccl.core.clock import Clock  # noqa: PLC0415 - likewise
-    from sccl.sim.settings import finest_tick  # noqa: PLC0415 - likewise
-    from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
-
     topology, chunk = request.topology, -(-request.size_bytes // pattern.collective.chunks)
     tick = finest_tick(topology, chunk, pattern.num_sends * MAX_ROUTE)
     clock = Clock.from_topology(topology, chunk, model, tick)
@@ -202,7 +195,6 @@ MAX_ROUTE = 64
 
 
 def _lower_bound_us(request: Request, model: AlphaModel) -> Fraction | None:
-    from sccl.errors import InputError  # noqa: PLC0415
     from sccl.prove.bounds.time_cuts import completion_time_bound  # noqa: PLC0415 - loads the LP solver
 
     try:

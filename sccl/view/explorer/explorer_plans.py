@@ -15,11 +15,11 @@ from sccl.core.files.shapes import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
-from sccl.tasks.bounds import compute_bounds
 from sccl.transform.validated import validated_algorithm, validated_schedule
 from sccl.view.completeness import BoundSummary
 from sccl.view.explorer.page_html import check_fits
 from sccl.view.explorer_input import ExplorerAlgorithm, ExplorerSchedule
+from sccl.view.text.problem_bounds import compute_bounds
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule

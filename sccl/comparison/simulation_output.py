@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.codegen.ir import Program
+from sccl.comparison.plan_simulation import SimulatedCollective, SimulationRun, SimulationSource
 from sccl.core.clock import AlphaText
 from sccl.core.files.json_text import file_digest
 from sccl.core.files.outputs import Output, build_output, plan_digests
@@ -16,7 +17,6 @@ from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.outcome import Plan
 from sccl.sim import CriticalStep, Timeline
 from sccl.sim.settings import SimulationSettings
-from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource
 
 Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 Share = Annotated[float, Meta(ge=0, le=1, description="1 is all of the time.")]

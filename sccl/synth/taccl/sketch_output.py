@@ -1,4 +1,4 @@
-"""Check, print, explain, and draw sketches."""
+"""Sketches of files on their machines, and their JSON output."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from sccl.core.files.json_text import digest
 from sccl.core.files.outputs import Output, question_digests
 from sccl.core.files.shapes import Count, FileText
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
-from sccl.core.ids import Edge
-from sccl.core.sketch import HyperedgePolicy, Sketch
+from sccl.core.sketch import Sketch
 from sccl.errors import ParameterError
 from sccl.synth.common.problem import build_spec, optional_machine
 from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks, fit_sketch, sketched_chunks
 from sccl.synth.taccl.sketch_sentences import sketch_sentences
-from sccl.view.charts import LogicalTopology
-
-_ONE_POLICY = tuple({policy.value} for policy in HyperedgePolicy)
 
 
 class FittedSketchOutput(Output, frozen=True, kw_only=True):
@@ -140,38 +136,3 @@ def _sketch_fields(
         "collective_chunks": chunks and chunks.chunks,
         "planned_chunks": chunks and chunks.planned,
     }
-
-
-def logical_topology(fit: FittedSketch, notes: tuple[str, ...]) -> LogicalTopology:
-    """Return the drawn links of a machine within a sketch, and its relays."""
-    sketch, local, ranks = fit.sketch, fit.ranks_per_node, fit.topology.ranks
-    policies = {
-        (a, b): edge.policy.value for edge in sketch.hyperedges for a in edge.local
-        for b in edge.local
-    }  # fmt: skip
-    within: dict[Edge, str] = {}
-    far = [route for route in fit.routes if route.factor and fit.is_inter_node(route)]
-    over: dict[int, set[str]] = {}
-    for route in fit.routes:
-        near = route.factor and not fit.is_inter_node(route)
-        policy = policies.get((route.src % local, route.dst % local), "") if near else ""
-        for edge in route.links if near else ():
-            within[edge] = policy
-        for switch in {
-            end for edge in route.links for end in edge if end >= ranks and route.factor
-        }:
-            over.setdefault(switch, set()).add(policy)
-    return LogicalTopology(
-        nodes=tuple(tuple(range(i, i + local)) for i in range(0, ranks, local)),
-        within=within,
-        between=frozenset(edge for route in far for edge in route.links),
-        senders=frozenset(route.src for route in far),
-        receivers=frozenset(route.dst for route in far),
-        names={
-            switch: min(policy_set)
-            for switch, policy_set in over.items()
-            if policy_set in _ONE_POLICY
-        },
-        title=f"{sketch.name} on {fit.topology.name}",
-        notes=notes,
-    )

@@ -1,8 +1,8 @@
-"""``sccl export``: plans in the formats that others run, simulate and draw."""
+"""Plans in the formats that other tools run, simulate, and draw: sizes, options, and files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl import formats
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.cost import Costs, fastest_by_size
 from sccl.core.files.disk import (
@@ -22,22 +21,13 @@ from sccl.core.files.disk import (
     write_folder,
 )
 from sccl.core.files.json_text import describe_problem
-from sccl.core.files.outputs import Output, build_output, plan_digests
+from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText
 from sccl.core.sizes import check_divides
 from sccl.errors import InputError, ParameterError, unknown_name
-from sccl.formats import Format, FormatOptions, SizedPlan, VerifiedTrainingPlan, WrittenFiles
-from sccl.formats.files.plans import LoadedPlan, load_plans
-from sccl.training.plan_files import (
-    LoadedTraining,
-    load_training_files,
-    training_digests,
-    valid_timeline,
-)
+from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.files.plans import LoadedPlan
 from sccl.transform.validated import validated_schedule, validated_steps
-
-_TUNER_FORMAT = "tuner-csv"
-"""Format whose files have times of other algorithms next to the plans."""
 
 
 class EntryPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,89 +89,7 @@ class ExportedFiles:
         return (*left_out, *self.written.notes)
 
 
-def export_plans(
-    words: Iterable[str | Path],
-    format_name: str,
-    path: Path,
-    size_bytes: int | None,
-    option_texts: Sequence[str],
-) -> ExportedFiles:
-    """Write the plans of files in a format.
-
-    Args:
-        size_bytes: of the C chunks, for formats that hold bytes. None: unknown.
-        option_texts: ``name=value``, for the format's options.
-
-    Raises:
-        InputError: there is no such format or option, a file holds no plan or one that the judge
-            rejects, the format does not allow them, or nothing can be written there.
-    """
-    form = formats.load(format_name)
-    options = parse_options(form, option_texts)
-    if not form.TAKES:
-        form.write((), options)  # says why it is only read
-    training, rest = load_training_files(words)
-    if training:
-        if size_bytes is not None or option_texts:
-            flag = "--set" if option_texts else "--size"
-            raise ParameterError(
-                f"{training[0].file}: a training plan defines its own sizes: leave {flag} out"
-            )
-        return _export_training(form, training, rest, path)
-    loaded = load_plans(rest)
-    size_bytes = _export_size(form, loaded, size_bytes)
-    entries = _sized_plans(form, loaded, size_bytes)
-    if form.NAME == _TUNER_FORMAT:
-        from sccl.comparison.tuner_rules import rules_for_plans  # noqa: PLC0415 - loads the solvers
-
-        written = rules_for_plans(entries, size_bytes)
-    else:
-        written = form.write(entries, options)
-    plans = {str(source.file): source.plan for source in loaded}
-    taken = {entry.name for entry in entries}
-    left_out = tuple(name for source in loaded if (name := slugify(source.file.stem)) not in taken)
-    parts = tuple(build_output(EntryPart, entry) for entry in entries)
-    exported = ExportedFiles(form, path, plan_digests(plans), parts, left_out, written)
-    _write_files(exported)
-    return exported
-
-
-def _export_training(
-    form: Format,
-    training: Sequence[LoadedTraining],
-    rest: Sequence[str | Path],
-    path: Path,
-) -> ExportedFiles:
-    """Write a training plan in a format.
-
-    Raises:
-        InputError: the format holds none, more is given beside it, or it fails verification.
-    """
-    loaded = training[0]
-    if form.NAME not in formats.STEP_WRITERS:
-        raise InputError(
-            f"{loaded.file}: it is a training plan, which {form.NAME} does not support: export it "
-            f"as {' or '.join(sorted(formats.STEP_WRITERS))}"
-        )
-    if len(training) > 1 or rest:
-        raise InputError(f"{loaded.file}: it is a training plan: export each one separately")
-    from sccl.training.scheduling.workload_problem import all_waits  # noqa: PLC0415 - loads NumPy
-
-    timeline = valid_timeline(loaded)
-    stepped = VerifiedTrainingPlan(
-        slugify(loaded.file.stem),
-        loaded.plan,
-        timeline,
-        all_waits(loaded.plan.workload, loaded.plan.memory_bytes),
-    )
-    written = formats.step_writer(form.NAME)(stepped)
-    entry = EntryPart(name=stepped.name, min_bytes=0, max_bytes=None)
-    exported = ExportedFiles(form, path, training_digests([loaded]), (entry,), (), written)
-    _write_files(exported)
-    return exported
-
-
-def _export_size(form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None) -> int | None:
+def export_size(form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None) -> int | None:
     """Return the size that is told, or that schedules have by themselves.
 
     Raises:
@@ -236,9 +144,14 @@ def parse_options(form: Format, option_texts: Sequence[str]) -> FormatOptions:
         ) from error
 
 
-def _sized_plans(
+def sized_plans(
     form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None
 ) -> tuple[SizedPlan, ...]:
+    """Return verified plans as a format takes them, each for the sizes at which it is the fastest.
+
+    Raises:
+        InputError: One fails verification, or they are not for one machine and collective.
+    """
     taken = [_convert_plan(form, source, size_bytes) for source in loaded]
     of_one: dict[str, list[SizedPlan]] = {}
     firsts: dict[str, LoadedPlan] = {}
@@ -320,7 +233,7 @@ def _convert_plan(form: Format, source: LoadedPlan, size_bytes: int | None) -> S
     return SizedPlan(name, retimed, size_bytes=size_bytes)
 
 
-def _write_files(exported: ExportedFiles) -> None:
+def write_files(exported: ExportedFiles) -> None:
     """Write the files: one, or those of a folder.
 
     Raises:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
 
 from sccl.collectives import Spec
-from sccl.core.bound import require_at_least_bound
 from sccl.core.clock import AlphaText
 from sccl.core.files.bandwidths import bandwidth_from_text, bandwidth_to_wire, load_bandwidth
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.schedule_shapes import VariableBandwidthWire
-from sccl.core.files.shapes import Count, FileText, Part, Seconds
-from sccl.core.files.sketch_shapes import SketchWire
+from sccl.core.files.shapes import Count, FileText, Seconds
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.outcome import Solution, best_plan
 from sccl.core.sizes import check_divides, parse_size
@@ -40,7 +36,6 @@ from sccl.synth.common.settings import build_effort
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule
-    from sccl.core.schedule import Schedule
 
 AUTO = "auto"
 """Instead of a sketch: the best of several that the machine suggests."""
@@ -235,9 +230,7 @@ def _restricted_synthesizer(name: str, sketch: Sketch | None) -> Synthesizer:
     synthesizer = registry.load(name)
     if sketch is None or _plans_within_sketches(name):
         return synthesizer
-    from sccl.synth.taccl.sketch_restriction import SketchRestriction  # noqa: PLC0415 - loads NumPy
-
-    return SketchRestriction(synthesizer, sketch)
+    return registry.restrict_to_sketch(synthesizer, sketch)
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -320,25 +313,6 @@ def no_result_reason(ended: StopReason) -> str:
     return f"{ended}, before any schedule was found: give it more {more}"
 
 
-def reproduce_command(problem: SynthesisProblem, inputs: Mapping[str, str | Path | None]) -> str:
-    """Return the command that reproduces a TACOS schedule.
-
-    Args:
-        inputs: Collective, machine, and sketch, by option. None: not given.
-    """
-    values: dict[str, object] = msgspec.to_builtins(problem.options)
-    values |= {"size": problem.request.size_bytes, "seed": problem.effort.seed}
-    del values["jobs"]  # without any effect
-    pairs: Iterable[tuple[str, object]] = [*inputs.items(), *sorted(values.items())]
-    words = [
-        word
-        for name, value in pairs
-        if value is not None
-        for word in ("--" + name.replace("_", "-"), str(value))
-    ]
-    return shlex.join(["sccl", problem.name, *words])
-
-
 # --- outputs -------------------------------------------------------------------------------------
 
 
@@ -371,83 +345,7 @@ class SynthesisOutput(Output, frozen=True, kw_only=True):
     file: FileText | None
 
 
-class TacosOutput(SynthesisOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl tacos'."""
-
-    kind: Literal["tacos"] = "tacos"
-    recorded: Annotated[
-        bool,
-        Meta(
-            description="Whether the file holds the schedule, or only the inputs that reproduce it."
-        ),
-    ]
-    again: Annotated[str, Meta(description="The command that makes the same schedule.")]
-
-
-class TenantPart(Part, frozen=True, kw_only=True):
-    """When one of several collectives has finished."""
-
-    collective: str
-    priority: Annotated[int, Meta(ge=1, description="Weight in the weighted mean completion time.")]
-    finish_us: Annotated[float, Meta(description="When its last chunk arrives.")]
-    bound_us: Annotated[float, Meta(description="Lower bound for this collective alone.")]
-
-
-class TecclOutput(SynthesisOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl teccl'."""
-
-    kind: Literal["teccl"] = "teccl"
-    model: Annotated[str, Meta(description="Requested model.")]
-    switch: Annotated[str, Meta(description="Capability of switches.")]
-    epoch_us: Annotated[float | None, Meta(description="How long an epoch of the model is.")]
-    epochs: Annotated[int | None, Meta(description="Number of epochs of the schedule.")]
-    tenants: Annotated[
-        tuple[TenantPart, ...],
-        Meta(description="Results of concurrent collectives with priorities; else empty."),
-    ]
-    weighted_us: Annotated[
-        float | None,
-        Meta(description="Weighted mean of their completion times, which is minimized; or null."),
-    ]
-    weighted_bound_us: Annotated[
-        float | None, Meta(description="Lower bound on this mean; or null.")
-    ]
-    bound_of: Annotated[str, Meta(description="Schedules that the bound covers, and its source.")]
-    bandwidth: Annotated[
-        FileText | None, Meta(description="File with the reduced bandwidth of links; null: none.")
-    ]
-    by: Annotated[
-        str | None,
-        Meta(
-            description="Method that produced it: list scheduling, the initial schedule of the "
-            "models, or a model; null for reductions."
-        ),
-    ]
-    combined: Annotated[
-        str | None,
-        Meta(description="For reductions: method of the best schedule; else null."),
-    ]
-
-
-class TacclPhasePart(Part, frozen=True, kw_only=True):
-    """How one phase went, step by step."""
-
-    relaxed_us: Annotated[float, Meta(description="Lower bound for all orders of its routes.")]
-    by: Annotated[str, Meta(description="Order or model that produced the schedule.")]
-    tried: Annotated[dict[str, float], Meta(description="Result of each order and each model.")]
-
-
-class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl taccl'."""
-
-    kind: Literal["taccl"] = "taccl"
-    sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]
-    bound_of: Annotated[str, Meta(description="Schedules that the bound covers, in any sketch.")]
-    phases: tuple[TacclPhasePart, ...]
-    sketch_file: FileText | None
-
-
-def _build_output(
+def synthesis_output(
     shape: type[OutputT], result: Synthesis, file: Path | None, **fields: object
 ) -> OutputT:
     """Return the JSON output of a synthesizer, whose own fields are given."""
@@ -469,143 +367,3 @@ def _build_output(
         "file": file,
     }
     return build_output(shape, request, **common | fields)
-
-
-def tacos_output(
-    result: Synthesis, file: Path | None, inputs: Mapping[str, str | Path | None], *, recorded: bool
-) -> TacosOutput:
-    """Return the JSON output.
-
-    Args:
-        inputs: See :func:`reproduce_command`.
-        recorded: Whether the file, if any, holds the schedule.
-    """
-    is_reproducible = not (result.problem.effort.timeout_s and result.ended)
-    again = reproduce_command(result.problem, inputs) if is_reproducible else ""
-    return _build_output(
-        TacosOutput, result, file, recorded=recorded and file is not None, again=again
-    )
-
-
-def teccl_output(
-    result: Synthesis, file: Path | None, bandwidth: str | Path | None = None
-) -> TecclOutput:
-    """Return the JSON output.
-
-    Args:
-        bandwidth: File of the reduced bandwidth. None: none.
-    """
-    from sccl.synth.teccl.combining import CombiningChoice  # noqa: PLC0415 - loads solvers
-    from sccl.synth.teccl.phase_search import ScheduleOrigin  # noqa: PLC0415
-    from sccl.synth.teccl.planner import EpochProgress  # noqa: PLC0415
-
-    options: Any = result.problem.options
-    model, priorities, best = options.model, options.priorities, result.best
-    epochs, origin = result.event(EpochProgress), result.event(ScheduleOrigin)
-    choice = result.event(CombiningChoice)
-    if model == AUTO:
-        model = epochs.model if epochs else "continuous"
-    return _build_output(
-        TecclOutput,
-        result,
-        file,
-        bound_us=_check_last_finish(result) if priorities else best.bound.value,
-        model=model,
-        switch=options.switch,
-        epoch_us=epochs.epoch_us if epochs else None,
-        epochs=epochs.epochs if epochs else None,
-        tenants=_concurrent_parts(result, priorities),
-        weighted_us=best.objective if priorities else None,
-        weighted_bound_us=best.bound.value if priorities else None,
-        bandwidth=bandwidth,
-        by="lp" if options.model == "lp" else origin.found_by if origin else None,
-        combined=choice.by if choice else None,
-    )
-
-
-def taccl_output(
-    result: Synthesis, file: Path | None, sketch_file: Path | None = None
-) -> TacclOutput:
-    """Return the JSON output."""
-    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
-
-    report = result.event(SketchReport)
-    return _build_output(
-        TacclOutput,
-        result,
-        file,
-        sketch=report.kept if report else result.problem.sketch or AUTO,
-        phases=report.phases if report else (),
-        sketch_file=sketch_file,
-    )
-
-
-def obeyed_sketch(result: Synthesis) -> SketchWire | None:
-    """Return the sketch of a schedule of TACCL. None: unknown."""
-    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
-
-    report = result.event(SketchReport)
-    return report.kept if report else None
-
-
-def _check_last_finish(result: Synthesis) -> Fraction:
-    """Return the lower bound for schedules of these chunks, for any priorities.
-
-    Raises:
-        ContradictionError: The schedule finishes before it.
-    """
-    from sccl.synth.packing.by_time.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
-
-    request, plan = result.problem.request, result.plan
-    bound = compute_time_bound(request.topology, request.spec, plan.collective, plan.clock)
-    lower_bound = Fraction(bound.value * plan.tick_ps, 10**6)
-    _require_not_before(plan, plan.finish, lower_bound, "of a schedule of several collectives")
-    return lower_bound
-
-
-def _concurrent_parts(result: Synthesis, priorities: tuple[int, ...]) -> tuple[TenantPart, ...]:
-    """Return when each of several collectives has finished. Without priorities none.
-
-    Raises:
-        ContradictionError: One finishes before its lower bound.
-    """
-    from sccl.prove.bounds.time_cuts import completion_time_bound  # noqa: PLC0415 - loads solvers
-
-    if not priorities:
-        return ()
-    request, plan = result.problem.request, cast("Schedule", result.plan)
-    parts, model = request.spec.single_specs(), plan.clock.model
-    finishes = plan.part_finishes([part.pattern_chunks for part in parts])
-    tenants = []
-    for part, priority, finish in zip(parts, priorities, finishes, strict=True):
-        lower_bound = completion_time_bound(request.topology, part, model).us(request.size_bytes)
-        _require_not_before(plan, finish, lower_bound, f"of {part.name} among several collectives")
-        tenants.append(
-            build_output(
-                TenantPart,
-                collective=part,
-                priority=priority,
-                finish_us=plan.clock.us(finish),
-                bound_us=lower_bound,
-            )
-        )
-    return tuple(tenants)
-
-
-def _require_not_before(plan: AnySchedule, finish: int, lower_bound: Fraction, of: str) -> None:
-    """Check that a part of a schedule does not finish before its lower bound.
-
-    Args:
-        finish: Tick at which it finishes.
-        lower_bound: The bound in microseconds.
-
-    Raises:
-        ContradictionError: It does.
-    """
-    require_at_least_bound(
-        Fraction(finish * plan.tick_ps, 10**6),
-        lower_bound,
-        result=f"the completion time {of}",
-        limit="the lower bound on it",
-        unit="us",
-    )

@@ -9,6 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, recover_spec
+from sccl.comparison.plan_simulation import (
+    SimulatedCollective,
+    SimulationRun,
+    SimulationSource,
+    run_together,
+)
+from sccl.comparison.simulation_output import RunPart
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
 from sccl.core.formatting import format_count
@@ -19,8 +26,6 @@ from sccl.prove.bounds.time_cuts import CompletionTimeBound
 from sccl.sim import Timeline
 from sccl.sim.settings import SimulationSettings
 from sccl.synth.packing.by_time.time_bound import MAX_RANKS, lower_bound_curve
-from sccl.tasks.simulate import SimulatedCollective, SimulationRun, SimulationSource, run_together
-from sccl.tasks.simulated import RunPart
 from sccl.view import charts
 from sccl.view.charts import ActivityShares, Bar, LinkActivity
 

@@ -1,0 +1,265 @@
+"""Verify files of algorithms and schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.collectives import misnaming_reason
+from sccl.core.algorithm import KSynchronousPlan
+from sccl.core.clock import AlphaText
+from sccl.core.files.disk import is_folder
+from sccl.core.files.outputs import Output, build_output, plan_digests
+from sccl.core.files.shapes import FileText, Part
+from sccl.core.formatting import format_count
+from sccl.core.progress import ProgressCallback
+from sccl.errors import ParameterError
+from sccl.formats.files.foreign import ForeignFile, find_faults, load_foreign_files
+from sccl.formats.files.plans import LoadedPlan, UnreadFiles, is_pattern, load_plans
+from sccl.judge import Violation, violations
+from sccl.training.offered_options import (
+    LoadedOptions,
+    load_option_files,
+    option_digests,
+    option_faults,
+)
+from sccl.training.plan_files import (
+    LoadedTraining,
+    claim_text,
+    load_cost_table,
+    load_training_files,
+    training_digests,
+    training_faults,
+    training_notes,
+)
+
+if TYPE_CHECKING:
+    from sccl.core.outcome import Plan
+    from sccl.training.options.measured_costs import CostTable
+
+
+class ViolationPart(Part, frozen=True, kw_only=True):
+    """A violation that the verifier found."""
+
+    kind: str
+    message: str
+    step: int | None = None
+    chunk: int | None = None
+    rank: Annotated[
+        int | None,
+        Meta(description="Number of a rank, or of a switch (switches are numbered after ranks)."),
+    ] = None
+    block: Annotated[
+        int | None, Meta(description="For programs: the thread block, and step is its step.")
+    ] = None
+    link: Annotated[
+        tuple[int, int] | None, Meta(description="For schedules: the link [src, dst].")
+    ] = None
+    tick: Annotated[int | None, Meta(description="For schedules: the time.")] = None
+
+
+class CheckedFilePart(Part, frozen=True, kw_only=True):
+    """An algorithm, a schedule or a training plan, and the judge's verdict."""
+
+    file: FileText
+    valid: bool
+    digest_matches: Annotated[
+        bool, Meta(description="Whether the file is unchanged since sccl wrote it.")
+    ] = True
+    collective: str = ""
+    topology: str = ""
+    finish_us: Annotated[
+        float | None, Meta(description="For schedules: arrival of the last chunk.")
+    ] = None
+    alpha: Annotated[
+        AlphaText | None,
+        Meta(description="For schedules: whether alpha occupies the link or travels."),
+    ] = None
+    violations: tuple[ViolationPart, ...]
+    format: Annotated[
+        str | None, Meta(description="Name of its format in 'sccl export'; null: sccl's format.")
+    ] = None
+    about: Annotated[str, Meta(description="Description of a foreign file.")] = ""
+    notes: Annotated[
+        tuple[str, ...], Meta(description="Problems in some runtimes, and assumptions.")
+    ] = ()
+    refused: Annotated[
+        tuple[str, ...], Meta(description="Reason why no runtime accepts it; or empty.")
+    ] = ()
+
+
+class CheckOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl check'."""
+
+    kind: Literal["check"] = "check"
+    files: tuple[CheckedFilePart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A file, and everything that is wrong with it.
+
+    Attributes:
+        title: The file and its content, as text.
+        digests: Function that returns the digest of its content, by file.
+    """
+
+    part: CheckedFilePart
+    title: str
+    digests: Callable[[], dict[str, str]]
+
+
+def are_several_files(words: Sequence[str | Path]) -> bool:
+    """Return whether words name several files, of which each is verified by itself."""
+    return len(words) > 1 or any(is_folder(Path(word)) or is_pattern(word) for word in words)
+
+
+def verify_training(
+    words: Iterable[str | Path], costs: Path | None = None, unread: UnreadFiles | None = None
+) -> tuple[list[CheckedFile], list[str | Path]]:
+    """Return the verdicts on training plans and options, and the words that name anything else.
+
+    Args:
+        costs: File of the table of costs by which they were made.
+        unread: Receives the files that cannot be read. None: they are refused.
+
+    Raises:
+        InputError: A file cannot be read, or there are costs and no such file.
+    """
+    table = None if costs is None else load_cost_table(costs)
+    offers, others = load_option_files(words, unread)
+    plans, rest = load_training_files(others, table, unread)
+    if costs is not None and not plans and not offers:
+        raise ParameterError(
+            f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
+            "the table"
+        )
+    options = [_checked_options(entry, table) for entry in offers]
+    return [*map(_checked_training, plans), *options], rest
+
+
+def _checked_training(loaded: LoadedTraining) -> CheckedFile:
+    faults = training_faults(loaded)
+    about = claim_text(loaded, wrong=bool(faults))
+    part = CheckedFilePart(
+        file=str(loaded.file),
+        valid=not faults,
+        digest_matches=loaded.intact,
+        topology=loaded.plan.fabric.name,
+        violations=_violation_parts(faults),
+        about=about,
+        notes=training_notes(loaded),
+    )
+    return CheckedFile(part, f"{loaded.file}: {about}", partial(training_digests, [loaded]))
+
+
+def _checked_options(loaded: LoadedOptions, table: CostTable | None) -> CheckedFile:
+    offered, faults = loaded.offered, option_faults(loaded, table)
+    options = format_count(len(offered.options), "option")
+    calls = format_count(sum(1 for _ in offered.workload.collectives()), "collective")
+    about = f"{offered.workload.name} on {offered.fabric.name}, {options} of {calls}"
+    note = "times come from a table of costs and are not verified; pass the table with --costs"
+    part = CheckedFilePart(
+        file=str(loaded.file),
+        valid=not faults,
+        topology=offered.fabric.name,
+        violations=_violation_parts(faults),
+        about=about,
+        notes=(note,) if offered.costs and table is None else (),
+    )
+    return CheckedFile(part, f"{loaded.file}: {about}", partial(option_digests, [loaded]))
+
+
+def verify_foreign(
+    words: Iterable[str | Path], unread: UnreadFiles | None = None
+) -> tuple[list[CheckedFile], list[str | Path]]:
+    """Return the verdicts on files of other tools, and the words that name anything else.
+
+    Args:
+        unread: Receives the files that cannot be read. None: they are refused.
+
+    Raises:
+        InputError: A file cannot be read, or is too large to verify.
+    """
+    foreign_files, rest = load_foreign_files(words, unread)
+    return [_checked_foreign(foreign_file) for foreign_file in foreign_files], rest
+
+
+def _checked_foreign(source: ForeignFile) -> CheckedFile:
+    content, faults = source.content, tuple(find_faults(source))
+    part = CheckedFilePart(
+        file=str(source.file),
+        valid=not faults and not content.refused,
+        digest_matches=False,
+        collective=content.plan.collective.name if content.plan else "",
+        violations=_violation_parts(faults),
+        format=source.format.NAME,
+        about=content.about,
+        notes=content.notes,
+        refused=content.refused,
+    )
+    digests = {str(source.file): source.digest}
+    return CheckedFile(part, f"{source.file}: {content.about}", lambda: digests)
+
+
+def verify_plans(
+    files: Iterable[str | Path],
+    reading: ProgressCallback = lambda *_: None,
+    judging: ProgressCallback = lambda *_: None,
+    unread: UnreadFiles | None = None,
+) -> list[CheckedFile]:
+    """Return the verdicts on plans in files. All are read before the first verdict.
+
+    Args:
+        unread: Receives the files that cannot be read. None: they are refused.
+        reading: Receives the bytes read of a packed schedule, and all its bytes.
+        judging: Receives the verified transfers of a packed schedule, and all its transfers.
+
+    Raises:
+        InputError: There is no file, or one is no algorithm and no schedule.
+    """
+    return [_checked_plan(loaded, judging) for loaded in load_plans(files, reading, unread)]
+
+
+def _checked_plan(loaded: LoadedPlan, judging: ProgressCallback) -> CheckedFile:
+    plan, file = loaded.plan, str(loaded.file)
+    collective, topology = plan.collective.name, plan.topology.name
+    name_fault = misnaming_reason(plan.collective)
+    faults = [Violation("collective", name_fault)] if name_fault else []
+    faults += violations(plan, judging)
+    timed = None if isinstance(plan, KSynchronousPlan) else plan
+    part = CheckedFilePart(
+        file=file,
+        valid=not faults,
+        digest_matches=loaded.intact,
+        collective=collective,
+        topology=topology,
+        finish_us=timed.clock.us(timed.finish) if timed else None,
+        alpha=timed.model.text if timed else None,
+        violations=_violation_parts(faults),
+    )
+    title = f"{file}: {collective} on {topology}, C={plan.collective.chunks} {_costs_text(plan)}"
+    return CheckedFile(part, title, partial(plan_digests, {file: plan}))
+
+
+def _costs_text(plan: Plan) -> str:
+    if isinstance(plan, KSynchronousPlan):
+        return f"S={plan.steps} R={plan.rounds}"
+    from sccl.view.text.plan_text import cost_text  # noqa: PLC0415 - NumPy is slow to load
+
+    return cost_text(plan)
+
+
+def _violation_parts(faults: Iterable[object]) -> tuple[ViolationPart, ...]:
+    return tuple(build_output(ViolationPart, fault) for fault in faults)
+
+
+def check_output(checked: Sequence[CheckedFile]) -> CheckOutput:
+    """Return the JSON output."""
+    inputs = {name: digest for file in checked for name, digest in file.digests().items()}
+    return CheckOutput(inputs=inputs, files=tuple(file.part for file in checked))

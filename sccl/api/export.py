@@ -1,0 +1,112 @@
+"""Write plans and training plans in the formats of other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sccl import formats
+from sccl.core.files.disk import slugify
+from sccl.core.files.outputs import build_output, plan_digests
+from sccl.errors import InputError, ParameterError
+from sccl.formats import Format, VerifiedTrainingPlan
+from sccl.formats.files.export_plans import (
+    EntryPart,
+    ExportedFiles,
+    export_size,
+    parse_options,
+    sized_plans,
+    write_files,
+)
+from sccl.formats.files.plans import load_plans
+from sccl.training.plan_files import (
+    LoadedTraining,
+    load_training_files,
+    training_digests,
+    valid_timeline,
+)
+
+_TUNER_FORMAT = "tuner-csv"
+"""Format whose files have times of other algorithms next to the plans."""
+
+
+def export_plans(
+    words: Iterable[str | Path],
+    format_name: str,
+    path: Path,
+    size_bytes: int | None,
+    option_texts: Sequence[str],
+) -> ExportedFiles:
+    """Write the plans of files in a format.
+
+    Args:
+        size_bytes: of the C chunks, for formats that hold bytes. None: unknown.
+        option_texts: ``name=value``, for the format's options.
+
+    Raises:
+        InputError: there is no such format or option, a file holds no plan or one that the judge
+            rejects, the format does not allow them, or nothing can be written there.
+    """
+    form = formats.load(format_name)
+    options = parse_options(form, option_texts)
+    if not form.TAKES:
+        form.write((), options)  # says why it is only read
+    training, rest = load_training_files(words)
+    if training:
+        if size_bytes is not None or option_texts:
+            flag = "--set" if option_texts else "--size"
+            raise ParameterError(
+                f"{training[0].file}: a training plan defines its own sizes: leave {flag} out"
+            )
+        return _export_training(form, training, rest, path)
+    loaded = load_plans(rest)
+    size_bytes = export_size(form, loaded, size_bytes)
+    entries = sized_plans(form, loaded, size_bytes)
+    if form.NAME == _TUNER_FORMAT:
+        from sccl.comparison.tuner_rules import rules_for_plans  # noqa: PLC0415 - loads the solvers
+
+        written = rules_for_plans(entries, size_bytes)
+    else:
+        written = form.write(entries, options)
+    plans = {str(source.file): source.plan for source in loaded}
+    taken = {entry.name for entry in entries}
+    left_out = tuple(name for source in loaded if (name := slugify(source.file.stem)) not in taken)
+    parts = tuple(build_output(EntryPart, entry) for entry in entries)
+    exported = ExportedFiles(form, path, plan_digests(plans), parts, left_out, written)
+    write_files(exported)
+    return exported
+
+
+def _export_training(
+    form: Format,
+    training: Sequence[LoadedTraining],
+    rest: Sequence[str | Path],
+    path: Path,
+) -> ExportedFiles:
+    """Write a training plan in a format.
+
+    Raises:
+        InputError: the format holds none, more is given beside it, or it fails verification.
+    """
+    loaded = training[0]
+    if form.NAME not in formats.STEP_WRITERS:
+        raise InputError(
+            f"{loaded.file}: it is a training plan, which {form.NAME} does not support: export it "
+            f"as {' or '.join(sorted(formats.STEP_WRITERS))}"
+        )
+    if len(training) > 1 or rest:
+        raise InputError(f"{loaded.file}: it is a training plan: export each one separately")
+    from sccl.training.scheduling.workload_problem import all_waits  # noqa: PLC0415 - loads NumPy
+
+    timeline = valid_timeline(loaded)
+    stepped = VerifiedTrainingPlan(
+        slugify(loaded.file.stem),
+        loaded.plan,
+        timeline,
+        all_waits(loaded.plan.workload, loaded.plan.memory_bytes),
+    )
+    written = formats.step_writer(form.NAME)(stepped)
+    entry = EntryPart(name=stepped.name, min_bytes=0, max_bytes=None)
+    exported = ExportedFiles(form, path, training_digests([loaded]), (entry,), (), written)
+    write_files(exported)
+    return exported

@@ -1,0 +1,55 @@
+"""The JSON output of TACCL, with its sketch and phases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.shapes import FileText, Part
+from sccl.core.files.sketch_shapes import SketchWire
+from sccl.synth.common.synthesis import AUTO, Synthesis, SynthesisOutput, synthesis_output
+
+
+class TacclPhasePart(Part, frozen=True, kw_only=True):
+    """How one phase went, step by step."""
+
+    relaxed_us: Annotated[float, Meta(description="Lower bound for all orders of its routes.")]
+    by: Annotated[str, Meta(description="Order or model that produced the schedule.")]
+    tried: Annotated[dict[str, float], Meta(description="Result of each order and each model.")]
+
+
+class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
+    """The JSON output of 'sccl taccl'."""
+
+    kind: Literal["taccl"] = "taccl"
+    sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]
+    bound_of: Annotated[str, Meta(description="Schedules that the bound covers, in any sketch.")]
+    phases: tuple[TacclPhasePart, ...]
+    sketch_file: FileText | None
+
+
+def taccl_output(
+    result: Synthesis, file: Path | None, sketch_file: Path | None = None
+) -> TacclOutput:
+    """Return the JSON output."""
+    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
+
+    report = result.event(SketchReport)
+    return synthesis_output(
+        TacclOutput,
+        result,
+        file,
+        sketch=report.kept if report else result.problem.sketch or AUTO,
+        phases=report.phases if report else (),
+        sketch_file=sketch_file,
+    )
+
+
+def obeyed_sketch(result: Synthesis) -> SketchWire | None:
+    """Return the sketch of a schedule of TACCL. None: unknown."""
+    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
+
+    report = result.event(SketchReport)
+    return report.kept if report else None

@@ -1,0 +1,173 @@
+"""Lower bounds of a problem, with their reasons, and their JSON output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from sccl.collectives import Spec, dual_of
+from sccl.core.bound import AlgorithmBounds
+from sccl.core.files.bounds import (
+    BoundsCertificateWire,
+    BoundsWire,
+    ProvedLimitWire,
+    bounds_to_wire,
+    proved_limit_to_wire,
+)
+from sccl.core.files.outputs import Output, output_head, question_digests
+from sccl.core.files.shapes import Count, FractionText, Part
+from sccl.core.frontier import COMPOSED
+from sccl.core.step_limit import StepLimit
+from sccl.core.topology import Topology
+from sccl.prove.bounds.any_class import any_class_bounds
+from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.synth.allreduce.any_family_bound import any_family_bound
+from sccl.synth.allreduce.families import SCOPES
+from sccl.synth.constructions import ConstructionCost, attained_cost
+from sccl.synth.packing.by_steps.limits_by_steps import check_size, step_limit
+from sccl.view.completeness import BoundSummary as Shown
+from sccl.view.text.bounds_text import EQUAL_HALVES
+from sccl.view.text.reasons import describe_bounds
+
+
+class ClassBoundsPart(BoundsWire, frozen=True, kw_only=True):
+    """Lower bounds for one family of algorithms among several."""
+
+    name: str = msgspec.field(name="class")
+
+
+class AttainedPart(Part, frozen=True, kw_only=True):
+    """The costs that a construction without search attains in the fewest steps."""
+
+    steps: Count
+    bandwidth: FractionText
+    by: Annotated[str, Meta(description="The construction: 'breadth first' or 'colouring'.")]
+
+
+class BoundsOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl bounds'."""
+
+    kind: Literal["bounds"] = "bounds"
+    topology: str
+    collective: str
+    steps: Annotated[int, Meta(ge=0, description="Lower bound on S.")]
+    bandwidth: Annotated[FractionText, Meta(description="Lower bound on R/C.")]
+    scope: Annotated[
+        str,
+        Meta(description="Class of algorithms for which the bounds hold; empty: all algorithms."),
+    ]
+    certificate: BoundsCertificateWire
+    classes: Annotated[
+        tuple[ClassBoundsPart, ...] | UnsetType, Meta(description="For allreduce: its family.")
+    ] = UNSET
+    limit: Annotated[
+        ProvedLimitWire | UnsetType, Meta(description="With --steps: the limit of R/C for that S.")
+    ] = UNSET
+    every: Annotated[
+        ProvedLimitWire | UnsetType,
+        Meta(
+            description="With --steps, for allreduce: lower bound for every allreduce with that S."
+        ),
+    ] = UNSET
+    attained: Annotated[
+        AttainedPart | UnsetType, Meta(description="Present if a construction is known.")
+    ] = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemBounds:
+    """Lower bounds of a problem with their proofs, and attained costs.
+
+    Attributes:
+        family: Bounds for all algorithms; for an allreduce, for compositions of equal halves.
+        overall: Bounds for every allreduce. None: it is no allreduce.
+        attained: Costs of a construction. None: nothing is known.
+        limit: Limit of R/C of the family for the requested S. None: not requested.
+        overall_limit: Lower bound on R/C of every allreduce with this S. None: not requested.
+    """
+
+    topology: Topology
+    spec: Spec
+    family: AlgorithmBounds
+    overall: AlgorithmBounds | None
+    attained: ConstructionCost | None
+    limit: StepLimit | None = None
+    overall_limit: StepLimit | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON output of 'sccl bounds'."""
+        head = output_head("bounds", question_digests(self.topology, self.spec))
+        names = {"topology": self.topology.name, "collective": self.spec.name}
+        bounds = family = msgspec.to_builtins(bounds_to_wire(self.family))
+        if self.overall is not None:
+            bounds = msgspec.to_builtins(bounds_to_wire(self.overall))
+            bounds["classes"] = [{"class": EQUAL_HALVES, **family}]
+        limits = {
+            name: msgspec.to_builtins(proved_limit_to_wire(limit))
+            for name, limit in (("limit", self.limit), ("every", self.overall_limit))
+            if limit is not None
+        }
+        costs = self.attained
+        attained = costs and {
+            "attained": {
+                "steps": costs.steps, "bandwidth": str(costs.bandwidth), "by": costs.construction
+            }
+        }  # fmt: skip
+        return head | names | bounds | limits | (attained or {})
+
+
+def prove_bounds(
+    topology: Topology, spec: Spec, steps: int | None = None, timeout_s: float = inf
+) -> ProblemBounds:
+    """Return lower bounds with their proofs, and the costs that are attained without search.
+
+    Args:
+        steps: S whose limit of R/C is computed, too. None: none.
+        timeout_s: Seconds for this limit.
+
+    Raises:
+        InputError: The collective does not fit the topology, some rank cannot be reached, or the
+            problem is too large for a limit.
+    """
+    if steps is not None:
+        check_size(topology, spec, steps)
+    bounds = ProblemBounds(
+        topology,
+        spec,
+        family=lower_bounds(topology, spec),
+        overall=any_class_bounds(topology, spec) if dual_of(spec).phases == 2 else None,
+        attained=attained_cost(topology, spec),
+    )
+    if steps is None:
+        return bounds
+    overall_limit = limit = None
+    if bounds.overall is not None:
+        overall_limit = any_family_bound(topology, spec, bounds.overall, steps)
+    if bounds.overall is None or (steps % 2 == 0 and steps >= bounds.family.steps):
+        limit = step_limit(topology, spec, steps, bounds.family, timeout_s).limit
+        limit.require_consistent()
+    return replace(bounds, limit=limit, overall_limit=overall_limit)
+
+
+def compute_bounds(topology: Topology, spec: Spec) -> Shown:
+    """Return lower bounds with reasons. For allreduce they include those of compositions.
+
+    Raises:
+        InputError: The collective does not fit the topology, or some rank cannot be reached.
+    """
+    if dual_of(spec).phases == 1:
+        return describe_bounds(lower_bounds(topology, spec), spec)
+    composed = Shown(*_composition_bounds(topology, spec), (), SCOPES[COMPOSED])
+    return replace(describe_bounds(any_class_bounds(topology, spec), spec), classes=(composed,))
+
+
+def _composition_bounds(topology: Topology, spec: Spec) -> tuple[int, Fraction]:
+    """Return the least S and R/C of a reducescatter and then an allgather."""
+    dual = dual_of(spec)
+    scatter, gather = (lower_bounds(topology, half) for half in (dual.first_phase, dual.spec))
+    return scatter.steps + gather.steps, scatter.bandwidth + gather.bandwidth / dual.chunk_factor
