@@ -521,7 +521,8 @@ def public(
 @report_errors
 def collectives(
     mpi: Annotated[
-        Path | None, typer.Option(help="Folder of mpicxx and mpirun.", show_default="as sccl run")
+        Path | None,
+        typer.Option(help="Folder of mpicxx and mpirun.", show_default="as sccl project run"),
     ] = None,
     repeat: Repeat = 5,
     smoke: Smoke = False,
@@ -549,7 +550,8 @@ def osu(  # noqa: PLR0913, PLR0917 - one parameter per option
     ],
     ranks: Annotated[str, typer.Option(help="Numbers of ranks, separated by commas.")] = "2,4,8",
     mpi: Annotated[
-        Path | None, typer.Option(help="Folder of mpicc and mpirun.", show_default="as sccl run")
+        Path | None,
+        typer.Option(help="Folder of mpicc and mpirun.", show_default="as sccl project run"),
     ] = None,
     repeat: Repeat = REPEAT,
     smoke: Smoke = False,

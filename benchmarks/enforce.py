@@ -47,7 +47,7 @@ class EnforceCase:
 
     Attributes:
         job: Name of a job in ``benchmarks/jobs``.
-        search: Search that plans the job, as in ``sccl plan --search``.
+        search: Search that plans the job, as in ``sccl train plan --search``.
         steps: Number of training steps. The first ones are not counted.
         small: Whether the model is a toy, on two ranks without limited rates.
     """

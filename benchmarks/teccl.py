@@ -1,6 +1,6 @@
 """Times that TE-CCL published, compared with schedules of equal and of arbitrary chunks.
 
-Equal chunks: the models of ``sccl teccl``, with the fewest chunks that finish no later than
+Equal chunks: the models of ``sccl synth teccl``, with the fewest chunks that finish no later than
 published. Arbitrary chunks: the lower bound over all chunkings and a schedule close to it, where
 ``limits-time`` supports the problem.
 

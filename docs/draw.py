@@ -92,7 +92,7 @@ def draw_training_step(picture: Path) -> None:
     """Draw a training step as it is submitted and as it is planned, with one layer enlarged."""
     workload = sccl.workload("moe", preset="moe-156")
     submitted, planned = (
-        sccl.plan(workload, "hgx2x4", search=search, seconds=5) for search in ("fifo", "sgs")
+        sccl.plan(workload, "hgx2x4", search=search, budget=5) for search in ("fifo", "sgs")
     )
     planned.plot(before=submitted).save(picture)
     text = picture.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-// Times transfers between pairs of GPUs, one pair after another, for `sccl profile --gpus`.
+// Times transfers between pairs of GPUs, one pair after another, for `sccl topo profile --gpus`.
 //
 //   ./gpus                 prints how many GPUs this process sees
 //   ./gpus ORDER REPETITIONS SIZE,SIZE,... COUNT,COUNT,... SRC-DST SRC-DST ...

@@ -1,4 +1,4 @@
-// What `sccl profile` times, as its command line says, and what it prints: of MPI ranks and of GPUs.
+// What `sccl topo profile` times, as its command line says, and what it prints: of MPI ranks and of GPUs.
 #pragma once
 
 #include <algorithm>

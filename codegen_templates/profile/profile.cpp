@@ -1,4 +1,4 @@
-// Times transfers between pairs of MPI ranks, one pair after another, for `sccl profile`.
+// Times transfers between pairs of MPI ranks, one pair after another, for `sccl topo profile`.
 //
 //   mpirun -n RANKS ./profile REPETITIONS SIZE,SIZE,... COUNT,COUNT,... SRC-DST SRC-DST ...
 //

@@ -19,9 +19,8 @@ from sccl.cli.verbs import VERBS
 def summary() -> str:
     """Return a table of all commands, in the order of ``sccl --help``."""
     rows = ["| command | purpose |", "|---|---|"]
-    for verb in VERBS:
-        for full_name, command in _leaves(f"sccl {verb.name}", load_verb(verb)):
-            rows.append(f"| `{full_name}` | {cell(command.help.splitlines()[0])} |")
+    shown = (verb for verb in VERBS if not verb.is_hidden)
+    rows += [f"| `sccl {verb.name}` | {cell(verb.summary)} |" for verb in shown]
     return "\n".join(rows)
 
 
@@ -30,26 +29,17 @@ def full() -> str:
     texts: list[str] = []
     group = ""
     for verb in VERBS:
-        if verb.group != group:
-            group = verb.group
+        if verb.panel != group:
+            group = verb.panel
             texts.append(f"## {group}")
-        for name, command in _leaves(f"sccl {verb.name}", load_verb(verb)):
-            texts += _command(name, command)
+        texts += _command(f"sccl {verb.name}", load_verb(verb), verb.examples)
     return "\n\n".join(texts)
 
 
-def _leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    inner = getattr(command, "commands", {})
-    if not inner:
-        yield name, command
-    for word, subcommand in inner.items():
-        yield from _leaves(f"{name} {word}", subcommand)
-
-
-def _command(name: str, command: Any) -> Iterator[str]:
+def _command(name: str, command: Any, examples: tuple[str, ...]) -> Iterator[str]:
     yield f"### {name}"
     yield escape(command.help)
-    yield f"```text\n{command.epilog.removeprefix('Example: ')}\n```"
+    yield "\n".join(("```text", *examples, "```"))
     hints = get_type_hints(command.callback)
     rows = [
         _parameter(parameter, hints[parameter.name])

@@ -38,7 +38,7 @@ def full() -> str:
 
 
 def outputs() -> str:
-    """Return a section for each kind of printed output, from the schemas of ``sccl schema``."""
+    """Return a section for each kind of printed output, from its schema."""
     sections = (_shape(kind, output_schema(output_type(kind))) for kind in OUTPUTS)
     return "\n\n".join(text for texts in sections for text in texts)
 

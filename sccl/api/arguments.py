@@ -8,6 +8,7 @@ functions, paths, and unions of project classes.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import wraps
@@ -42,12 +43,16 @@ _SHARED_ARGUMENTS = {
     "root": "Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.",
     "sketch": "File of a sketch, TACCL's or sccl's. Only the links that it permits are used, and "
     ":attr:`Schedule.bound_us` refers to them. Its symmetries are not imposed.",
-    "effort": "Search budget. 1 takes some seconds.",
+    "budget": "Search budget. 1 takes some seconds.",
     "seed": "Seed. The same seed and budget give the same schedule.",
     "timeout_s": "Seconds after which the best schedule so far is returned. None: no limit.",
     "progress": "Whether to show progress, or a function that receives each line of it.",
 }
 """Descriptions of arguments that several functions have."""
+
+
+_RENAMED = {"effort": "budget", "seconds": "budget"}
+"""Arguments by their older names, which work for one release."""
 
 
 def describe_arguments(*options: type, **others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -92,6 +97,11 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
             hints = get_type_hints(function)
             kinds.update((name, tuple(_permitted_classes(hint))) for name, hint in hints.items())
         called = _call_name(function, args)
+        for old in _RENAMED.keys() & kwargs.keys() - signature.parameters.keys():
+            new = _RENAMED[old]
+            note = f"{called}: {old} is now {new}; the old name works until the next release"
+            warnings.warn(note, DeprecationWarning, stacklevel=2)
+            kwargs[new] = kwargs.pop(old)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -146,7 +146,7 @@ class CertifiedQuestionPart(Part, frozen=True, kw_only=True):
 
 
 class VerifyCertificateOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl verify-certificate'."""
+    """The JSON output of 'sccl certificate verify'."""
 
     kind: Literal["verify-certificate"] = "verify-certificate"
     folder: Annotated[str, Meta(description="The folder, or the list of folders.")]

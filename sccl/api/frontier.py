@@ -101,7 +101,7 @@ class ComputedFrontier(FrontierBase):
 
     @check_arguments
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the frontier and its algorithms into a folder, like ``sccl pareto --out``.
+        """Write the frontier and its algorithms into a folder, like ``sccl pareto --output``.
 
         Returns:
             Path of the frontier's file, for :func:`sccl.load`.
@@ -301,7 +301,7 @@ class SavedFrontier(FrontierBase):
     """A frontier from a file, with the algorithms next to it.
 
     Attributes:
-        path: File that ``.save(folder)`` or ``sccl pareto --out`` wrote.
+        path: File that ``.save(folder)`` or ``sccl pareto --output`` wrote.
         value: Content of the file, as plain JSON values.
 
     Examples:

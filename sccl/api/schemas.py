@@ -18,7 +18,7 @@ class KindPart(Part, frozen=True, kw_only=True):
 
 
 class SchemaOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl schema'."""
+    """The JSON output of 'sccl doctor schema'."""
 
     kind: Literal["schema"] = "schema"
     kinds: tuple[KindPart, ...]

@@ -97,7 +97,7 @@ def teccl(  # noqa: PLR0913 - the problem and its options
     priorities: Sequence[int] = (),
     bandwidth: BandwidthLike | None = None,
     gap: float = 0.0,
-    effort: float = TecclOptions.DEFAULT_BUDGET,
+    budget: float = TecclOptions.DEFAULT_BUDGET,
     seed: int = 0,
     timeout_s: float | None = None,
     progress: Progress = True,
@@ -142,7 +142,7 @@ def taccl(  # noqa: PLR0913 - the problem and its options
     together: bool = True,
     alpha: Literal["travels", "occupies"] = "travels",
     gap: float = 0.0,
-    effort: float = TacclOptions.DEFAULT_BUDGET,
+    budget: float = TacclOptions.DEFAULT_BUDGET,
     seed: int = 0,
     timeout_s: float | None = None,
     progress: Progress = True,
@@ -176,7 +176,7 @@ def _schedule(  # noqa: PLR0913 - the arguments that all synthesizers share
     seed: int,
     timeout_s: float | None,
     progress: Progress,
-    effort: float | None = None,
+    budget: float | None = None,
     **options: Any,
 ) -> Schedule:
     """Return the schedule of a synthesizer.
@@ -197,7 +197,7 @@ def _schedule(  # noqa: PLR0913 - the arguments that all synthesizers share
         options=options,
         seed=seed,
         timeout_s=timeout_s,
-        budget=effort,
+        budget=budget,
     )
     with progress_lines(progress, problem.title) as print_line:
 
@@ -235,7 +235,7 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
     of links, which they share with others, and the result is a schedule for the size.
 
     Args:
-        name: ``"ring"``, ``"swing"``, ... (``sccl baseline list`` describes each).
+        name: ``"ring"``, ``"swing"``, ... (``sccl synth list`` describes each).
         collective: Name, or result of :func:`collective`.
         topology: Name, file, or topology.
         size: Size of a rank's buffer, for schedules and for algorithms that depend on it.

@@ -53,7 +53,7 @@ class TrainingPlan:
         >>> import sccl
         >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
         >>> job = sccl.make_workload("transformer", model)
-        >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+        >>> plan = sccl.plan(job, "hgx2", search="fifo", budget=1)
         >>> plan
         TrainingPlan(transformer on hgx2: 7680.01 us per iteration; lower bound attained)
         >>> plan.recipes
@@ -78,7 +78,7 @@ class TrainingPlan:
             >>> import sccl
             >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
             >>> job = sccl.make_workload("transformer", model)
-            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", budget=1)
             >>> sccl.TrainingPlan.load(plan.save("plan.json")).name
             'transformer on hgx2'
         """
@@ -155,7 +155,7 @@ class TrainingPlan:
             >>> import sccl
             >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
             >>> job = sccl.make_workload("transformer", model)
-            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", budget=1)
             >>> plan.violations()
             []
         """
@@ -173,7 +173,7 @@ class TrainingPlan:
             >>> import sccl
             >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
             >>> job = sccl.make_workload("transformer", model)
-            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", budget=1)
             >>> plan.timeline().spans[0].op
             'forward/layer-0'
         """
@@ -193,7 +193,7 @@ class TrainingPlan:
             >>> import sccl
             >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
             >>> job = sccl.make_workload("transformer", model)
-            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", budget=1)
             >>> plan.plot().title
             'transformer on hgx2: timeline'
         """
@@ -216,7 +216,7 @@ class TrainingPlan:
             >>> import sccl
             >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
             >>> job = sccl.make_workload("transformer", model)
-            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", budget=1)
             >>> list(plan.to_dataframe()["op"][:3])
             ['forward/layer-0', 'forward/layer-1', 'backward/layer-1']
         """
@@ -240,7 +240,7 @@ class TrainingPlan:
             >>> import sccl
             >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
             >>> job = sccl.make_workload("transformer", model)
-            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", budget=1)
             >>> plan.explore("plan.html").name
             'plan.html'
         """
@@ -261,7 +261,7 @@ class TrainingPlan:
             >>> import sccl
             >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
             >>> job = sccl.make_workload("transformer", model)
-            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", budget=1)
             >>> plan.save("plan.json").name
             'plan.json'
         """
@@ -279,7 +279,7 @@ class TrainingPlan:
             >>> import sccl
             >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
             >>> job = sccl.make_workload("transformer", model)
-            >>> plan = sccl.plan(job, "hgx2", search="fifo", seconds=1)
+            >>> plan = sccl.plan(job, "hgx2", search="fifo", budget=1)
             >>> plan.save_timeline("timeline.json").name
             'timeline.json'
         """
@@ -353,7 +353,7 @@ _COLUMNS = (
 @describe_arguments(
     PlanOptions,
     workload="Workload, or the path of its file.",
-    fabric='``"hgx2"``, ``"hgx2x4"``, ... (``sccl fabric list``), or the path of a .json.',
+    fabric='``"hgx2"``, ``"hgx2x4"``, ... (``sccl train fabrics``), or the path of a .json.',
     memory_bytes="Memory limit of gathered results, in bytes. 0: no limit.",
     merge_bytes="Largest size of merged collectives, in bytes. 0: none are.",
 )
@@ -362,7 +362,7 @@ def plan(  # noqa: PLR0913 - the problem and its options
     fabric: str | PathLike[str],
     *,
     search: str = "sgs",
-    seconds: float = 10.0,
+    budget: float = 10.0,
     seed: int = 0,
     max_motifs: int = 16,
     memory_bytes: int = 0,
@@ -379,7 +379,7 @@ def plan(  # noqa: PLR0913 - the problem and its options
         >>> import sccl
         >>> model = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8}
         >>> job = sccl.make_workload("transformer", model)
-        >>> sccl.plan(job, "hgx2", search="fifo", seconds=1)
+        >>> sccl.plan(job, "hgx2", search="fifo", budget=1)
         TrainingPlan(transformer on hgx2: 7680.01 us per iteration; lower bound attained)
     """
     from sccl.training.plan_step import plan_training  # noqa: PLC0415 - loads NumPy and Numba
@@ -387,7 +387,7 @@ def plan(  # noqa: PLR0913 - the problem and its options
     loaded = workload.value if isinstance(workload, Workload) else load_workload(Path(workload))
     options = PlanOptions(
         search=search,
-        seconds=seconds,
+        budget=budget,
         seed=seed,
         max_motifs=max_motifs,
         memory=str(memory_bytes) if memory_bytes else None,

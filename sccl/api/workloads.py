@@ -202,7 +202,7 @@ def make_workload(
     """Return one training iteration of a model, computed from formulas.
 
     Args:
-        family: ``"transformer"``, ``"moe"``, ``"dlrm"``, ... (``sccl workload make --help``).
+        family: ``"transformer"``, ``"moe"``, ``"dlrm"``, ... (``sccl train make --help``).
         parameters: Values by name, such as ``{"layers": 4, "dp": 8}``. Others have defaults.
         preset: Preset whose parameters are the defaults.
         name: Name of the workload. None: that of the preset, or of the family.

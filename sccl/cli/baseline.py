@@ -1,4 +1,4 @@
-"""``sccl baseline``: the classical algorithms."""
+"""``sccl synth list`` and ``sccl synth NAME``: the classical algorithms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.formatting import format_count, single_line
 from sccl.core.sizes import parse_size
-from sccl.errors import ParameterError
 from sccl.formats.files.plans import write_plan
 from sccl.synth.common.contract import Request
 from sccl.synth.common.problem import build_problem
@@ -25,20 +24,18 @@ from sccl.topo import resolve_topology
 if TYPE_CHECKING:
     from sccl.synth.baselines.pattern.placement import BaselinePart, PlacedBaseline
 
-LIST = "list"
-
 
 def _baseline_names() -> list[str]:
     from sccl.synth.baselines import names  # noqa: PLC0415 - loads NumPy
 
-    return [LIST, *names()]
+    return list(names())
 
 
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME|list",
-        help="ring, direct, halving-doubling, swing, ...; list: prints a description of each.",
+        metavar="NAME",
+        help="ring, direct, halving-doubling, swing, ... (see 'sccl synth list').",
         autocompletion=lambda incomplete: [
             n for n in _baseline_names() if n.startswith(incomplete)
         ],
@@ -59,8 +56,8 @@ Size = Annotated[
 Alpha = Annotated[
     AlphaModel,
     typer.Option(
-        help="Alpha model: travels (chunk arrives alpha later) or occupies (link "
-        "is busy during alpha)."
+        help="Alpha model: travels or occupies. With travels a chunk arrives "
+        "alpha later, with occupies the link is busy during alpha."
     ),
 ]
 Steps = Annotated[
@@ -74,10 +71,24 @@ Steps = Annotated[
 
 
 @report_errors
-def baseline(
+def list_methods(json: options.Json = False) -> None:
+    """List the classical algorithms, each of which is a method: 'sccl synth ring ...'."""
+    from sccl.synth.baselines.pattern.placement import (  # noqa: PLC0415 - loads NumPy
+        describe_baselines,
+        list_output,
+    )
+
+    if json:
+        print_output(list_output())
+    else:
+        _print_list(describe_baselines())
+
+
+@report_errors
+def classical(
     name: Name,
+    topo: Topo,
     collective: Collective = None,
-    topo: Topo = "",
     root: Root = None,
     groups: Groups = None,
     size: Size = "1MiB",
@@ -87,7 +98,7 @@ def baseline(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """List the classical algorithms, or generate one of them for a machine.
+    """Generate a classical algorithm for a machine: ring, swing, ... (see 'sccl synth list').
 
     If all its hops are links, the result is an algorithm. Otherwise hops take shortest paths,
     share links, and the result is a schedule for the size. Both are verified. In process groups
@@ -96,24 +107,10 @@ def baseline(
     from sccl.synth.baselines.pattern.placement import (  # noqa: PLC0415 - loads NumPy
         baseline_output,
         describe_baselines,
-        list_output,
         place_baseline,
     )
 
-    if name == LIST:
-        if collective or topo or output:
-            raise ParameterError(
-                "list takes no collective, no topo, and no file: leave them out, or give the name "
-                "of an algorithm instead of list"
-            )
-        if json:
-            print_output(list_output())
-        else:
-            _print_list(describe_baselines())
-        return
     describe_baselines((name,))
-    if not topo:
-        raise ParameterError(f"{name}: give --collective and --topo")
     machine = resolve_topology(topo)
     subject = build_problem(machine, *parse_collective(machine, collective, root, None, groups))
     for note in subject.notes:

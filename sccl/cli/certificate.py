@@ -1,4 +1,4 @@
-"""``sccl verify-certificate``."""
+"""``sccl certificate verify``."""
 
 from __future__ import annotations
 

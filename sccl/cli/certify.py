@@ -26,7 +26,7 @@ def write_and_report(
         made = write(folder, lambda text: status.update(f"certificate: {escape(text)}"))
     if quiet:
         return
-    check = f"sccl verify-certificate {quote(str(folder))}"
+    check = f"sccl certificate verify {quote(str(folder))}"
     text = f"certificate: {single_line(made.file)}; check it with: {single_line(check)}"
     console.print(text, markup=False, soft_wrap=True)
     if made.scope:

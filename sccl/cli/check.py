@@ -35,7 +35,7 @@ def check(
     costs: Annotated[
         Path | None,
         typer.Option(
-            help="Table of costs of training plans ('sccl plan --costs'); times are "
+            help="Table of costs of training plans ('sccl train plan --costs'); times are "
             "derived from it.",
             show_default="times are not verified",
             autocompletion=options.complete_file,
@@ -79,7 +79,7 @@ def _warn_certificates(places: Sequence[Path]) -> None:
         if (place / CLAIMS).is_file():
             err().print(
                 f"{place / CLAIMS}: claims are not looked at here; check them with: "
-                f"sccl verify-certificate {place}",
+                f"sccl certificate verify {place}",
                 markup=False,
                 soft_wrap=True,
             )

@@ -1,4 +1,4 @@
-"""``sccl codegen``."""
+"""``sccl project new``."""
 
 from __future__ import annotations
 

@@ -48,15 +48,15 @@ Only = Annotated[
     list[str] | None,
     typer.Option(
         help="Contenders to include: pareto,limits,limits-time,taccl,tacos,teccl (as the verbs "
-        "of these names), gathered, or classical algorithms ('sccl baseline list'). Repeatable."
+        "of these names), gathered, or classical algorithms ('sccl synth list'). Repeatable."
     ),
 ]
 Without = Annotated[list[str] | None, typer.Option(help="Contenders to exclude. Repeatable.")]
 Alpha = Annotated[
     AlphaModel,
     typer.Option(
-        help="Alpha model: travels (chunk arrives alpha later) or occupies (link "
-        "is busy during alpha)."
+        help="Alpha model: travels or occupies. With travels a chunk arrives "
+        "alpha later, with occupies the link is busy during alpha."
     ),
 ]
 Timeout = Annotated[
@@ -88,7 +88,7 @@ Tuner = Annotated[
 Directory = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--out", help="Folder for the fastest plan of each size.", show_default=False
+        "-o", "--output", help="Folder for the fastest plan of each size.", show_default=False
     ),
 ]
 

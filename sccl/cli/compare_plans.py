@@ -1,4 +1,4 @@
-"""``sccl compare-plans``: every search on one step of training."""
+"""``sccl train compare``: every search on one step of training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compare_plans(
     file: File,
     *,
     fabric: FabricName,
-    seconds: Annotated[
+    budget: Annotated[
         float, typer.Option(min=0, help="Budget of each search, in approximate seconds.")
     ] = 5.0,
     chosen: Annotated[dict[str, Any], options.DerivedOptions.of(PlanOptions, "seed", "memory")],
@@ -44,7 +44,7 @@ def compare_plans(
     workload, on = load_workload(file), resolve_fabric(fabric)
     if picture is not None:
         charts.check_picture(picture)
-    settings = build_plan_settings(PlanOptions(seconds=seconds, **chosen))
+    settings = build_plan_settings(PlanOptions(budget=budget, **chosen))
     about = escape(single_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
 

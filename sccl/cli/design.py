@@ -1,4 +1,4 @@
-"""``sccl design``: networks of a size, compared by the times of collectives on them."""
+"""``sccl topo design``: networks of a size, compared by the times of collectives on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sccl enforce``: PyTorch jobs, recorded while they run, or kept to a plan."""
+"""``sccl train run``: PyTorch jobs, recorded while they run, or kept to a plan."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Plan = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Training plan to apply ('sccl plan').",
+        help="Training plan to apply ('sccl train plan').",
     ),
 ]
 
@@ -48,9 +48,9 @@ def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Js
     Computation takes the time of the slowest rank, in the median over similar steps. If a call does
     not fit the plan, the job continues without the plan until a step fits again.
 
-    Calls that the plan covers use gloo. All others run as without 'sccl enforce'. A plan pays when
-    ranks use several networks or nodes. On one node bundles are often faster: compare the time of a
-    step with and without --plan. Ctrl-C of a recording writes the steps so far.
+    Calls that the plan covers use gloo. All others run as without 'sccl train run'. A plan pays
+    when ranks use several networks or nodes. On one node bundles are often faster: compare the
+    time of a step with and without --plan. Ctrl-C of a recording writes the steps so far.
 
     Results equal those without a plan, except that covered collectives may add in another order.
     SCCL_CHANNELS=fast=eth0,slow=eth1 sets the network interface of each channel of the fabric.
@@ -79,4 +79,6 @@ def _print_recorded(recorded: ImportedWorkload, record: Path) -> None:
         markup=False,
         soft_wrap=True,
     )
-    console.print(f"next: sccl plan {single_line(record)} --fabric NAME -o plan.json", markup=False)
+    console.print(
+        f"next: sccl train plan {single_line(record)} --fabric NAME -o plan.json", markup=False
+    )

@@ -28,7 +28,7 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE",
-        help="Algorithm and schedule files, the folder of 'sccl pareto --out', patterns "
+        help="Algorithm and schedule files, the folder of 'sccl pareto --output', patterns "
         "such as 'found/*.json', or the output of 'sccl pareto --json'.",
         show_default=False,
     ),
@@ -40,7 +40,7 @@ Page = Annotated[Path, typer.Option("-o", "--output", help="File for the page (.
 def explore(files: Files, output: Page, json: options.Json = False) -> None:
     """Write a page that plays algorithms step by step in any browser.
 
-    A folder of 'sccl pareto --out' opens with its frontiers; click a point to open it. Schedules
+    A folder of 'sccl pareto --output' opens with its frontiers; click a point to open it. Schedules
     play on a time axis. A training plan shows its streams, channels, and dependencies.
     """
     if output.suffix.lower() not in {".html", ".htm"}:

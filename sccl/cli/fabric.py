@@ -1,4 +1,4 @@
-"""``sccl fabric``: the channels of training jobs."""
+"""``sccl train fabrics``: the channels of training jobs."""
 
 from __future__ import annotations
 
@@ -16,21 +16,13 @@ from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
 from sccl.topo.fabrics import check_output, list_output, resolve_fabric
 from sccl.view.text.training_text import budget_text, channels_table
 
-fabric = typer.Typer(
-    name="fabric",
-    no_args_is_help=True,
-    add_completion=False,
-    help="List, show, and check fabrics: the channels over which the ranks of a job move data.",
-)
-
 _MAX_SHOWN = 8
 """Shared budgets that are shown."""
 
 
-@fabric.command("list", epilog="Example: sccl fabric list")
 @report_errors
 def list_fabrics(json: options.Json = False) -> None:
-    """List the fabrics of the catalogue."""
+    """List the fabrics: the channels over which the ranks of a job move data."""
     if json:
         print_output(list_output())
         return
@@ -41,23 +33,21 @@ def list_fabrics(json: options.Json = False) -> None:
         table.add_row(name, str(loaded_fabric.ranks), channels, loaded_fabric.source.split(": ")[0])
     console = out()
     console.print(table)
-    console.print("hgx2xN has N nodes; 'sccl schema fabric' describes custom files.")
+    console.print("hgx2xN has N nodes; 'sccl doctor schema fabric' describes custom files.")
 
 
 Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="A name of 'sccl fabric list' or a .json file.",
+        help="A name of 'sccl train fabrics' or a .json file.",
         autocompletion=options.complete_file,
     ),
 ]
 
 
-@fabric.command(epilog="Example: sccl fabric show hgx2x4")
-@report_errors
-def show(name: Name, json: options.Json = False) -> None:
-    """Show the channels of a fabric, and their shared budgets. With --json, as a file."""
+def show_fabric(name: str, *, json: bool) -> None:
+    """Print the channels of a fabric and their shared budgets. As JSON it is a file."""
     loaded_fabric = resolve_fabric(name)
     if json:
         print_file(to_text(fabric_to_wire(loaded_fabric)))
@@ -72,7 +62,6 @@ def show(name: Name, json: options.Json = False) -> None:
         console.print(loaded_fabric.source, markup=False)
 
 
-@fabric.command(epilog="Example: sccl fabric check my-fabric.json")
 @report_errors
 def check(name: Name, json: options.Json = False) -> None:
     """Check that a file is a fabric: the same ranks in each channel, and links that exist."""

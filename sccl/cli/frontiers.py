@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from sccl.synth.allreduce.certify import WrittenCertificate
     from sccl.synth.common.algorithm_folder import AlgorithmFolder
 
-OutDir = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the algorithms.")]
+OutDir = Annotated[Path | None, typer.Option("-o", "--output", help="Folder for the algorithms.")]
 CertifyDir = Annotated[
     Path | None,
     typer.Option(
         "--certify",
-        help="Folder for a certificate: proofs that 'sccl verify-certificate' checks without a "
+        help="Folder for a certificate: proofs that 'sccl certificate verify' checks without a "
         "solver. For allreduce they cover compositions (a reducescatter, then an allgather), "
         "bounds for all algorithms, and with 'sccl limits' also trees.",
     ),

@@ -1,4 +1,4 @@
-"""``sccl lab``: ranks on this machine behind networks of known rates."""
+"""``sccl train lab``: ranks on this machine behind networks of known rates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FabricFile = Annotated[
     typer.Option(
         "--fabric",
         metavar="FILE",
-        help="File for the channels as a fabric for 'sccl plan', written before COMMAND runs.",
+        help="File for the channels as a fabric ('sccl train plan'), written before COMMAND runs.",
     ),
 ]
 By = Annotated[

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import keyword
-import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -13,13 +11,15 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import sccl
+from sccl.cli.renamed import replace_old_names
 from sccl.cli.signals import detach_stdout
-from sccl.cli.verbs import VERBS, Verb
+from sccl.cli.verbs import GROUPS, VERBS, Verb
 
 _USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 """The exception that Typer raises for an invalid command line. Newer versions bundle Click."""
 
 _FAILURE_CODE = 4  # ExitCode.FAILED, whose module loads much more
+_ANY_NAME = "NAME"
 
 
 def _wants_json(words: Sequence[str]) -> bool:
@@ -38,31 +38,36 @@ def _report_usage_error(error: Any, words: Sequence[str]) -> int:
 
     text = f"{message[:1].lower()}{message[1:]}".rstrip(".")
     verb = [word for word in words[:1] if not word.startswith("-")]
-    path = context.command_path if context else " ".join(["sccl", *verb])
+    path = context.command_path.strip() if context else " ".join(["sccl", *verb])
     ErrorReport.from_usage(f"{text} (see '{path} --help')").emit(json=_wants_json(words))
     return int(error.exit_code)
 
 
 class VerbGroup(TyperGroup):
-    """All verbs by name, each loaded when it is called and not when it is listed."""
+    """Verbs, and groups of verbs. A verb is loaded when it is called and not when it is listed."""
 
-    def __init__(self, **attrs: Any) -> None:
+    def __init__(self, path: str = "", default: str | None = None, **attrs: Any) -> None:
         super().__init__(**attrs)
+        self.path, self.default = path, default
+        depth = len(path.split())
         for verb in VERBS:
-            self.add_command(
-                TyperCommand(
-                    verb.name, callback=None, help=verb.summary, rich_help_panel=verb.group
-                )
-            )
+            words = verb.name.split()
+            if words[:depth] != path.split() or words[depth] in self.commands:
+                continue
+            name = " ".join(words[: depth + 1])
+            self.add_command(_stub(verb) if name == verb.name else make_group(name))
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run the command line, and print errors that precede a verb as one sentence."""
-        arguments = args[0] if args else extra.get("args")
+        arguments = args[0] if args else extra.pop("args", None)
+        words, note = replace_old_names(sys.argv[1:] if arguments is None else arguments)
+        if note:
+            sys.stderr.write(f"{note}\n")
         try:
-            code = super().main(*args, **extra | {"standalone_mode": False})
+            code = super().main(words, *args[1:], **extra | {"standalone_mode": False})
             sys.stdout.flush()
         except _USAGE as error:
-            code = _report_usage_error(error, sys.argv[1:] if arguments is None else arguments)
+            code = _report_usage_error(error, words)
         except OSError as error:  # from help and --version: verbs report their own
             where = f": {error.filename}" if error.filename else ""
             sys.stderr.write(f"failed: {error.strerror or error}{where}\n")
@@ -70,33 +75,64 @@ class VerbGroup(TyperGroup):
             code = _FAILURE_CODE
         return sys.exit(code if isinstance(code, int) else 0) if standalone_mode else code
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments of the group, whose default verb may be left out."""
+        if self.default and (not args or (args[0].startswith("-") and args[0] != "--help")):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the verb that is called, the verb, and its arguments."""
+        if _ANY_NAME in self.commands and args[0] not in self.commands and args[0][:1] != "-":
+            return "", load_verb(_find_verb(f"{self.path} {_ANY_NAME}")), args
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and load_verb(next(verb for verb in VERBS if verb.name == name)), rest
+        if command is None or isinstance(command, VerbGroup):
+            return name, command, rest
+        return name, load_verb(_find_verb(f"{self.path} {name}".strip())), rest
 
 
-def load_verb(verb: Verb) -> TyperCommand | TyperGroup:
-    """Return a verb with its options, or its inner verbs."""
-    name = verb.name.replace("-", "_")
-    home = importlib.import_module(f"sccl.cli.{verb.home}")
-    handler = getattr(home, f"{name}_" if keyword.iskeyword(name) else name)
-    typer_app = handler if isinstance(handler, typer.Typer) else typer.Typer(add_completion=False)
-    if typer_app is not handler:
-        typer_app.command(name=verb.name)(handler)
+def _find_verb(name: str) -> Verb:
+    return next(verb for verb in VERBS if verb.name == name)
+
+
+def _stub(verb: Verb) -> TyperCommand:
+    """Return the entry of a verb in the help of its group."""
+    return TyperCommand(
+        verb.name.split()[-1],
+        callback=None,
+        help=verb.summary,
+        hidden=verb.is_hidden,
+        rich_help_panel=None if " " in verb.name else verb.panel,
+    )
+
+
+def make_group(path: str) -> VerbGroup:
+    """Return a group of verbs."""
+    group = GROUPS[path]
+    return VerbGroup(
+        path,
+        group.default,
+        name=path.rsplit(maxsplit=1)[-1],
+        help=group.summary,
+        no_args_is_help=group.default is None,
+        rich_help_panel=None if " " in path else group.panel,
+        epilog=f"Each has its own help: sccl {path} COMMAND --help",
+    )
+
+
+def load_verb(verb: Verb) -> TyperCommand:
+    """Return a verb with its options."""
+    from sccl.cli.help import VerbCommand, arrange_help  # noqa: PLC0415 - listing verbs needs no help of one
+
+    module, _, function = verb.home.rpartition(".")
+    handler = getattr(importlib.import_module(f"sccl.cli.{module}"), function)
+    typer_app = typer.Typer(add_completion=False)
+    typer_app.command(name=verb.name.split()[-1], cls=VerbCommand)(handler)
     command = typer.main.get_command(typer_app)
-    assert isinstance(command, TyperCommand | TyperGroup)
-    command.name, command.epilog = verb.name, f"Example: {verb.example}"
-    command.rich_help_panel = verb.group
-    _join_lines(command)
+    assert isinstance(command, VerbCommand)
+    command.name, command.hidden = verb.name.split()[-1], verb.is_hidden
+    arrange_help(command, verb)
     return command
-
-
-def _join_lines(command: Any) -> None:
-    """Join the lines of each paragraph of a help text, which Typer prints as they are."""
-    command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", command.help.strip())
-    for inner in getattr(command, "commands", {}).values():
-        _join_lines(inner)
 
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""``sccl motif``: the motifs that a recipe makes from a collective."""
+"""``sccl train motif``: the motifs that a recipe makes from a collective."""
 
 from __future__ import annotations
 

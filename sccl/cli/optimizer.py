@@ -1,4 +1,4 @@
-"""``sccl optimizer``: plans for a job that is running."""
+"""``sccl train control``: plans for a job that is running."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Status = Annotated[bool, typer.Option("--status", help="Print the state of the j
 Deadline = Annotated[
     float, typer.Option(help="Seconds for all ranks to vote; after that the plan is aborted.")
 ]
-Seconds = Annotated[float, typer.Option(help="Seconds to search a plan.")]
+Budget = Annotated[float, typer.Option(help="Seconds to search a plan.")]
 Log = Annotated[
     Path | None,
     typer.Option(
@@ -78,7 +78,7 @@ def optimizer(
     serve: Serve = False,
     status: Status = False,
     deadline: Deadline = _DEADLINE_S,
-    seconds: Seconds = 60.0,
+    budget: Budget = 60.0,
     log: Log = None,
     json: options.Json = False,
 ) -> None:
@@ -90,7 +90,7 @@ def optimizer(
 
     Exit code 0: done, 1: the plan was aborted, 4: the job's store is not there.
     """
-    _check_options(commit, deadline, seconds, log, serve=serve, status=status, json=json)
+    _check_options(commit, deadline, budget, log, serve=serve, status=status, json=json)
     proposal = load_plan_to_commit(commit) if commit is not None else None
     key = read_key(os.environ)
     shared = connect_store(store)
@@ -100,7 +100,7 @@ def optimizer(
     settings = ControlSettings(deadline, log, key)
 
     def planner(plan: bytes, costs: str) -> ReplanProcess:
-        return ReplanProcess(plan, costs, seconds)
+        return ReplanProcess(plan, costs, budget)
 
     def tell(text: str) -> None:
         out().print(single_line(text), markup=False, soft_wrap=True)
@@ -123,7 +123,7 @@ def optimizer(
 def _check_options(
     commit: Path | None,
     deadline: float,
-    seconds: float,
+    budget: float,
     log: Path | None,
     *,
     serve: bool,
@@ -138,7 +138,7 @@ def _check_options(
         raise ParameterError(
             "--serve runs until it is interrupted, and --json prints one document: leave one out"
         )
-    for name, value in (("deadline", deadline), ("seconds", seconds)):
+    for name, value in (("deadline", deadline), ("budget", budget)):
         if not 0 < value <= 86_400:
             raise ParameterError(f"{name} is {value:g}, expected seconds, more than 0, to a day")
     if log is not None:

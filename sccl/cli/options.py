@@ -41,7 +41,7 @@ BySketch = Annotated[
     Path | None,
     typer.Option(
         "--sketch",
-        help="Communication sketch that restricts the links ('sccl schema sketch', or one "
+        help="Communication sketch that restricts the links ('sccl doctor schema sketch', or one "
         "of TACCL's).",
         show_default=False,
     ),
@@ -57,7 +57,7 @@ SketchedChunks = Annotated[
 Size = Annotated[
     str | None,
     typer.Option(
-        help="Buffer of a rank in bytes: 64KiB (binary), 62.5MB (decimal), or a number.",
+        help="Buffer of a rank: 64KiB (binary), 62.5MB (decimal), or bytes.",
         show_default="the sketch's",
     ),
 ]
@@ -66,15 +66,11 @@ Seed = Annotated[
 ]
 Budget = Annotated[
     float,
-    typer.Option("--effort", min=0, help="Budget of the search; 1 takes some seconds."),
+    typer.Option(min=0, help="Budget of the search; 1 takes some seconds."),
 ]
 Deadline = Annotated[
     float | None,
-    typer.Option(
-        "--timeout",
-        "--time-limit",
-        help="Seconds after which the best schedule so far is returned.",
-    ),
+    typer.Option(help="Seconds after which the best schedule so far is returned."),
 ]
 Timeout = Annotated[
     float | None,

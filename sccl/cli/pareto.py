@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,7 +14,6 @@ from sccl.cli.frontiers import OutputOptions, OutputTargets, write_outputs
 from sccl.cli.report import ExitCode, err, report_errors
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.instance import SweepRange
-from sccl.errors import ParameterError
 from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S
 from sccl.synth.syncoll.search_options import (
@@ -39,7 +38,6 @@ def pareto(
     workers: WorkerOptions,
     kept: StoreOptions,
     delivery: OutputOptions,
-    limit: Annotated[bool, typer.Option("--limit", help="Run 'sccl limits'.")] = False,
     json: options.Json = False,
 ) -> None:
     """Find the Pareto frontier of steps (latency) and R/C (bandwidth), with proofs.
@@ -51,12 +49,6 @@ def pareto(
 
     Exit code 0: done, 2: bad input, 3: some candidate stayed open, 130: interrupted.
     """
-    if limit:
-        from sccl.cli.limits import run_limits  # noqa: PLC0415 - an alias, which few use
-
-        _check_limits(covered, workers, kept)
-        settings = build_settings(search, timeout, workers=workers)
-        run_limits(about, covered.max_steps, settings, delivery, json=json)
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
     settings = build_settings(search, seconds, kept, workers)
     subject = load_problem(about)
@@ -73,24 +65,6 @@ def pareto(
 
     write_outputs(frontier, outputs, write=certify)
     raise typer.Exit(ExitCode.UNKNOWN if frontier.open else ExitCode.OK)
-
-
-def _check_limits(covered: SweepRange, workers: WorkerOptions, kept: StoreOptions) -> None:
-    """Check that nothing is given that plays no part in limits."""
-    flags = {
-        "--k": covered.k is not None,
-        "--max-chunks": covered.max_chunks is not None,
-        "--jobs": workers.jobs != 1,
-        "--cluster": workers.cluster is not None,
-        "--trust-cluster": workers.trust_cluster,
-        "--store": kept.store is not None,
-        "--trust-store": kept.trust_store,
-    }
-    if any(flags.values()):
-        raise ParameterError(
-            "--limit is about all k and all C, in this process: leave "
-            f"{', '.join(name for name, is_given in flags.items() if is_given)} out"
-        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``sccl plan``: a whole training step, its collectives split, ordered and overlapped."""
+"""``sccl train plan``: a whole training step, its collectives split, ordered and overlapped."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def plan(
         bool,
         typer.Option(
             "--options-only",
-            help="Write the options of each collective and the refused recipes ('sccl schema "
-            "option'), without a plan.",
+            help="Write the options of each collective and the refused recipes, without a plan ("
+            "'sccl doctor schema option').",
         ),
     ] = False,
     output: options.Output = None,
@@ -138,7 +138,7 @@ def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
     if shown.compilation_seconds:
         console.print(
             f"of these, {shown.compilation_seconds:.2f} s went into compilation at the first use, "
-            "which --seconds does not count"
+            "which --budget does not count"
         )
     if shown.merged:
         console.print(f"{format_count(shown.merged, 'collective')} are sent as one with others")

@@ -13,7 +13,7 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="Workload of 'sccl workload import' or 'sccl workload make'.",
+        help="Workload of 'sccl train import' or 'sccl train make'.",
         show_default=False,
         autocompletion=options.complete_file,
     ),
@@ -22,7 +22,8 @@ FabricName = Annotated[
     str,
     typer.Option(
         "--fabric",
-        help="Fabric: a name of 'sccl fabric list' or a .json file ('sccl schema fabric').",
+        help="Fabric: a name of 'sccl train fabrics', or a .json file (see 'sccl doctor schema "
+        "fabric').",
         show_default=False,
     ),
 ]

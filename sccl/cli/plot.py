@@ -44,7 +44,7 @@ def plot(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="Algorithm and schedule files, the folder of 'sccl pareto --out', the "
+            help="Algorithm and schedule files, the folder of 'sccl pareto --output', the "
             "output of 'sccl pareto --json', or machines.",
             show_default=False,
             autocompletion=options.complete_topology,
@@ -73,8 +73,8 @@ def plot(
     """Draw a frontier, times by buffer size, an algorithm, a machine, or a training plan.
 
     A page (.html) needs no network. A .png has twice the resolution. Frontiers (output of 'sccl
-    pareto --json', or folders of --out) share one chart. Training plans share a time scale: put a
-    plan of 'sccl plan --search fifo' first to compare with the order of submission.
+    pareto --json', or folders of --output) share one chart. Training plans share a time scale: put
+    a plan of 'sccl train plan --search fifo' first to compare with the order of submission.
     """
     if output:
         charts.check_picture(output)
@@ -162,7 +162,7 @@ def _single_chart(source: Source, view: ChartKind) -> tuple[ChartType, str]:
         kind = "a topology" if isinstance(source, Topology) else "a frontier"
         raise ParameterError(
             f"--what {view.value} draws algorithms, and {source.name!r} is {kind}; give the file "
-            "of an algorithm ('sccl pareto --out')"
+            "of an algorithm ('sccl pareto --output')"
         )
     a = source
     name = f"{a.collective.name} {a.topology.name} c{a.collective.chunks} s{a.steps} r{a.rounds}"

@@ -1,4 +1,4 @@
-"""``sccl profile``: measured costs of links."""
+"""``sccl topo profile``: measured costs of links."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def profile(
     gpus: Gpus = False,
     topo: Machine = None,
     measurements: MeasurementsFile = None,
-    sizes: Sizes = None,
+    size: Sizes = None,
     chunks: Chunks = None,
     repeat: Repeat = None,
     mpi: MpiFolder = None,
@@ -141,7 +141,7 @@ def profile(
     if plot:
         charts.check_picture(plot)
     if measurements is None:
-        asked = sizes or SIZES, chunks or COUNTS, REPEAT if repeat is None else repeat
+        asked = size or SIZES, chunks or COUNTS, REPEAT if repeat is None else repeat
         if gpus:
             _reject_mpi_options({"ranks": ranks, "mpi": mpi})
             measured = _measure_gpus(machine, asked, name)
@@ -150,7 +150,7 @@ def profile(
         if save:
             save_measurements(measured, save)
     else:
-        values = {"ranks": ranks, "sizes": sizes, "chunks": chunks, "repeat": repeat, "mpi": mpi}
+        values = {"ranks": ranks, "size": size, "chunks": chunks, "repeat": repeat, "mpi": mpi}
         values |= {"gpus": gpus or None, "save": save}
         options.reject_options(values, "--measurements gives the measured values")
         measured = read_measurements(measurements, machine, name)

@@ -102,7 +102,7 @@ def visible(text: str) -> str:
 def next_command(project: Path, target: str) -> str:
     """Return the next command for a written project, as markup."""
     place = escape(single_line(quote(str(project))))
-    return f"sccl run {place}" if target == "host" else f"make -C {place}"
+    return f"sccl project run {place}" if target == "host" else f"make -C {place}"
 
 
 def out() -> Console:

@@ -1,4 +1,4 @@
-"""``sccl robust``: the performance of a machine after a failure of any one of its parts."""
+"""``sccl topo robust``: the performance of a machine after a failure of any one of its parts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def robust(
     """Compute how much each failed link or rank slows a collective down.
 
     Failures that a symmetry maps to one another share a row. Each row is a sweep, like that of
-    'sccl topo without' and 'sccl pareto'.
+    'sccl topo edit' and 'sccl pareto'.
 
     Exit code 0: done, 2: bad input, 3: some candidate stayed open, 130: interrupted.
     """

@@ -1,4 +1,4 @@
-"""``sccl run``, ``sccl bench`` and ``sccl tune``: generated projects at work."""
+"""``sccl project run``, ``bench``, and ``tune``: generated projects at work."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Directories = Annotated[
     ),
 ]
 Ranks = Annotated[
-    int | None, typer.Option("--np", help="Number of ranks to start; a project has a fixed number.")
+    int | None, typer.Option(help="Number of ranks to start. A project has a fixed number.")
 ]
 Sizes = Annotated[str, typer.Option(help="Block sizes in bytes, from..to, in factors of 2.")]
 Only = Annotated[
@@ -79,7 +79,6 @@ Repeat = Annotated[
 TuneSizes = Annotated[
     str | None,
     typer.Option(
-        "--sizes",
         help="Block sizes in bytes, from..to, in factors of 2.",
         show_default=_TUNE_SIZES,
     ),
@@ -108,21 +107,21 @@ Against = Annotated[
     ),
 ]
 
-_REPEAT = 5  # of sccl run, whose numbers are a first look
+_REPEAT = 5  # of sccl project run, whose numbers are a first look
 
 
 @report_errors
 def run(
     directory: Directory,
-    np: Ranks = None,
-    sizes: Sizes = "1..1M",
+    ranks: Ranks = None,
+    size: Sizes = "1..1M",
     collective: Only = None,
     mpi: MpiFolder = None,
     json: options.Json = False,
 ) -> None:
     """Build one project, check its data at every size, and print the time of its calls."""
-    project = load_project_for(directory, np)
-    trial = build_trial(project, sizes, _REPEAT, collective or ())
+    project = load_project_for(directory, ranks)
+    trial = build_trial(project, size, _REPEAT, collective or ())
     timings: list[ContenderTiming] = []
     with closing(iterate_timings([project], _build_projects([project], mpi), trial)) as stream:
         for timing in stream:
@@ -138,9 +137,9 @@ def run(
 @report_errors
 def bench(
     directories: Directories,
-    np: Ranks = None,
+    ranks: Ranks = None,
     against: Against = None,
-    sizes: Sizes = "1..1M",
+    size: Sizes = "1..1M",
     repeat: Repeat = 5,
     collective: Only = None,
     mpi: MpiFolder = None,
@@ -150,8 +149,8 @@ def bench(
     """Compare the times of several projects, or of a project and the MPI library."""
     if against not in (None, "mpi"):
         raise ParameterError(f"against is {against!r}, expected 'mpi'")
-    projects = [load_project_for(directory, np) for directory in directories]
-    trial = build_trial(projects[0], sizes, repeat, collective or ())
+    projects = [load_project_for(directory, ranks) for directory in directories]
+    trial = build_trial(projects[0], size, repeat, collective or ())
     if output is not None:
         check_can_write(output)
     library = _build_projects(projects, mpi)
@@ -182,8 +181,8 @@ def bench(
 @report_errors
 def tune(
     directory: Directory,
-    np: Ranks = None,
-    sizes: TuneSizes = None,
+    ranks: Ranks = None,
+    size: TuneSizes = None,
     repeat: TuneRepeat = None,
     collective: Only = None,
     topo: CostsOf = None,
@@ -195,10 +194,10 @@ def tune(
     With --topo nothing is built or run: the cost model sets the switch points, as for a newly
     generated project.
     """
-    project = load_project_for(directory, np)
+    project = load_project_for(directory, ranks)
     before = project_digests([project])
     if topo is not None:
-        values = {"sizes": sizes, "repeat": repeat, "mpi": mpi}
+        values = {"size": size, "repeat": repeat, "mpi": mpi}
         options.reject_options(values, "--topo gives the costs of links")
         machine = resolve_topology(topo)
         selection = tune_by_costs(project, machine, collective or ())
@@ -208,7 +207,7 @@ def tune(
             _print_by_costs(project, selection, machine)
         return
     times = _TUNE_REPEAT if repeat is None else repeat
-    trial = build_trial(project, _TUNE_SIZES if sizes is None else sizes, times, collective or ())
+    trial = build_trial(project, _TUNE_SIZES if size is None else size, times, collective or ())
     library = _build_projects([project], mpi)
     with err().status("measuring each program separately"):
         timings = list(iterate_timings([project], library, replace(trial, each=True)))

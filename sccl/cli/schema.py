@@ -1,4 +1,4 @@
-"""``sccl schema``: JSON schemas of outputs and files, for scripts."""
+"""``sccl doctor schema``: JSON schemas of outputs and files, for scripts."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ def schema_of_kind(kind: str) -> dict[str, Any]:
     Raises:
         UnknownNameError: there is no such kind.
     """
+    older = {name.replace("-", ""): name for name in SHAPE_NAMES}
+    kind = older.get(kind, kind)
     if kind in OUTPUTS:
         return output_schema(output_type(kind))
     if kind in SHAPE_NAMES:
         return json_schema(published_shapes()[kind])
-    raise unknown_name("kind", kind, [*OUTPUTS, *SHAPE_NAMES], "'sccl schema' lists all")
+    raise unknown_name("kind", kind, [*OUTPUTS, *SHAPE_NAMES], "'sccl doctor schema' lists all")
 
 
 def _print_kinds(*, json: bool) -> None:

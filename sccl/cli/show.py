@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors
+from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.algorithm import KSynchronousPlan
-from sccl.core.formatting import single_line
+from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
+from sccl.formats.files.partial_schedule import extract_part, part_output
 from sccl.formats.files.plans import load_plans
 from sccl.training.offered_options import load_option_files
 from sccl.training.plan_files import load_training_files, write_timeline
 from sccl.training.plan_summary import training_part
 from sccl.training.workload_outputs import is_workload_file, workload_show_output
 from sccl.view.text.plan_text import print_algorithm
+from sccl.view.text.progress_notes import share_bar
 from sccl.view.text.shown_plans import check_can_list, check_can_show, show_output
 from sccl.view.text.training_text import print_training_options, print_training_plan, print_workload
 
@@ -33,10 +35,25 @@ def show(
     timeline: Annotated[
         Path | None,
         typer.Option(
-            help="File for the start and end of each part of a training plan ('sccl schema "
+            help="File for the start and end of each part of a training plan ('sccl doctor schema "
             "timeline').",
             show_default="not written",
         ),
+    ] = None,
+    chunk: Annotated[
+        int | None, typer.Option(help="Extract the transfers of this chunk.", show_default="all")
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option(help="Extract the transfers of this rank.", show_default="all")
+    ] = None,
+    from_us: Annotated[
+        float | None, typer.Option(min=0, help="Start of the extracted interval in microseconds.")
+    ] = None,
+    until_us: Annotated[
+        float | None, typer.Option(min=0, help="End of the extracted interval in microseconds.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File for the extracted transfers.")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -44,9 +61,18 @@ def show(
 
     For a schedule it prints the first 40 transfers with their times, and the busiest links. For a
     training plan or a timeline it prints the options of collectives and the utilization of streams
-    and channels. For options ('sccl plan --options-only') it prints their times and the refused
-    recipes. A workload is shown as by 'sccl workload show'.
+    and channels. For options ('sccl train plan --options-only') it prints their times and the
+    refused recipes. A workload is shown as by 'sccl train show'.
+
+    With --chunk, --rank, or an interval it extracts these transfers of a schedule. The result is
+    not verified, because a part does not complete the collective.
     """
+    span = (from_us or 0.0, until_us)
+    if output is not None or {chunk, rank, from_us, until_us} != {None}:
+        if len(files) != 1 or timeline is not None:
+            raise ParameterError("transfers are extracted from one schedule: give one file alone")
+        _show_extract(files[0], chunk, rank, span, output, json=json)
+        return
     if len(files) == 1 and is_workload_file(files[0]) and timeline is None:
         _show_workload(files[0], json=json)
         return
@@ -74,6 +100,32 @@ def show(
                 f"{chr(10) if i else ''}# {single_line(entry.file)}", markup=False, soft_wrap=True
             )
         _print(console, entry)
+
+
+def _show_extract(
+    file: Path,
+    chunk: int | None,
+    rank: int | None,
+    span_us: tuple[float, float | None],
+    output: Path | None,
+    *,
+    json: bool,
+) -> None:
+    """Extract transfers of a schedule, and write or list them."""
+    options.check_writable(output)
+    with share_bar(err(), single_line(file)) as bar:
+        taken = extract_part(file, chunk, rank, span_us, bar)
+    shown = part_output(file, taken, output)
+    if json:
+        print_output(shown)
+        return
+    console = out()
+    line = (
+        f"{shown.collective} on {single_line(shown.topology)}: "
+        f"{format_count(shown.sends, 'transfer')}"
+    )
+    kept = f"written to {single_line(output)}" if output else "not written: add -o FILE"
+    console.print(f"{line} of {shown.of}, {kept}", markup=False, soft_wrap=True)
 
 
 def _show_workload(file: Path, *, json: bool) -> None:

@@ -34,7 +34,7 @@ Files = Annotated[
     typer.Argument(
         metavar="FILE",
         help="Algorithm and schedule files, folders of them, patterns such as "
-        "'found/*.json', or projects of 'sccl codegen'.",
+        "'found/*.json', or projects of 'sccl project new'.",
         show_default=False,
     ),
 ]

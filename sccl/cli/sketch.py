@@ -1,4 +1,4 @@
-"""``sccl sketch``: whether sketches fit a machine, their content, and the machine within them."""
+"""``sccl synth sketch``: check, show, explain, and draw communication sketches."""
 
 from __future__ import annotations
 
@@ -28,18 +28,11 @@ from sccl.synth.taccl.sketch_output import (
 from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows
 from sccl.view import charts
 
-sketch = typer.Typer(
-    name="sketch",
-    no_args_is_help=True,
-    add_completion=False,
-    help="Check, show, explain, and draw communication sketches.",
-)
-
 File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="Sketch file of TACCL or of sccl ('sccl schema sketch').",
+        help="Sketch file of TACCL or of sccl ('sccl doctor schema sketch').",
         autocompletion=options.complete_file,
     ),
 ]
@@ -53,7 +46,6 @@ Collective = Annotated[
 ]
 
 
-@sketch.command(epilog="Example: sccl sketch check sk.json --topo ndv2x2 --collective allgather")
 @report_errors
 def check(
     file: File,
@@ -94,7 +86,6 @@ def _fit_text(fit: FittedSketch | None, chunks: SketchedChunks | None) -> str:
     return f"{text}; for {chunks.collective}, {planned}"
 
 
-@sketch.command(epilog="Example: sccl sketch show sk.json")
 @report_errors
 def show(
     file: File,
@@ -115,7 +106,6 @@ def show(
     out().print(table)
 
 
-@sketch.command(epilog="Example: sccl sketch explain sk.json --topo ndv2x2")
 @report_errors
 def explain(
     file: File,
@@ -135,7 +125,6 @@ def explain(
         out().print(sentence, markup=False, soft_wrap=True)
 
 
-@sketch.command(epilog="Example: sccl sketch draw sk.json --topo ndv2x2 -o sk.svg")
 @report_errors
 def draw(
     file: File,

@@ -11,16 +11,19 @@ from rich.markup import escape
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, report_errors
-from sccl.cli.smt2 import write_formula
 from sccl.cli.subject import StepProblemOptions, load_problem
+from sccl.collectives import Spec
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
+from sccl.core.files.outputs import question_digests
 from sccl.core.formatting import single_line
+from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.synth.syncoll.question_search import find_algorithm
 from sccl.synth.syncoll.search_options import SearchOptions, StoreOptions, build_settings
+from sccl.synth.syncoll.smt2_output import Smt2Output, problem_text
 from sccl.transform import Question, build_question
 from sccl.view.text.reasons import answer_reason, answer_solver
 from sccl.view.text.solve_output import solve_output
@@ -42,8 +45,8 @@ def solve(
     smt2: Annotated[
         Path | None,
         typer.Option(
-            help="File for the formula that Z3 is asked (SMT-LIB 2, QF_LIA); it is written and not "
-            "solved.",
+            help="File for the formula (SMT-LIB 2, QF_LIA, SCCL section 3.4), which is then not "
+            "solved; '-': standard output.",
             show_default=False,
         ),
     ] = None,
@@ -53,6 +56,9 @@ def solve(
 
     For an allreduce it asks about compositions of equal halves only: a reducescatter and an
     allgather of S/2 steps and R/2 rounds each. 'sccl pareto' covers all families.
+
+    With --smt2 a solver answers sat exactly if an algorithm exists. A reduction is written as its
+    dual, an allreduce as one half of a composition.
 
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
@@ -66,7 +72,8 @@ def solve(
                 "--output and --smt2 are both given, but a formula is written and not solved: "
                 "leave one out"
             )
-        write_formula(topology, spec, problem, smt2, json=json)
+        to_file = None if str(smt2) == "-" else smt2
+        _write_formula(topology, spec, problem, to_file, json=json)
         return
     options.check_writable(output)
     with err().status(escape(f"{spec.name} on {topology.name} with {settings.solver}")):
@@ -79,6 +86,23 @@ def solve(
     else:
         _print(problem, answer, file)
     raise typer.Exit(_EXIT[verdict(answer)])
+
+
+def _write_formula(
+    topology: Topology, spec: Spec, problem: Question, output: Path | None, *, json: bool
+) -> None:
+    """Write a question's formula to a file, or print it."""
+    options.check_writable(output)
+    text = problem_text(problem)
+    if output is not None:
+        write_atomically(output, text)
+    if json:
+        inputs, file = question_digests(topology, spec), str(output) if output else None
+        print_output(Smt2Output(inputs=inputs, file=file, text=None if output else text))
+    elif output is None:
+        typer.echo(text, nl=False)
+    else:
+        out().print(f"written to {single_line(output)}", markup=False)
 
 
 def _print(question: Question, answer: Answer, file: str | None) -> None:

@@ -1,4 +1,4 @@
-"""``sccl store``: the stored results of sweeps."""
+"""``sccl doctor cache``: the stored results of sweeps."""
 
 from __future__ import annotations
 
@@ -34,18 +34,14 @@ StoreFile = Annotated[
     ),
 ]
 
-store = typer.Typer(
-    name="store",
-    help="List, export, and delete stored answers, from which sweeps resume.",
-    no_args_is_help=True,
-    add_completion=False,
-)
 Digest = Annotated[
-    str, typer.Argument(metavar="DIGEST", help="Start of an instance's digest ('sccl store ls').")
+    str,
+    typer.Argument(
+        metavar="DIGEST", help="Start of an instance's digest ('sccl doctor cache list')."
+    ),
 ]
 
 
-@store.command("ls", epilog="Example: sccl store ls")
 @report_errors
 def ls(file: StoreFile = None, json: options.Json = False) -> None:
     """List the stored answers of solvers."""
@@ -74,7 +70,6 @@ def ls(file: StoreFile = None, json: options.Json = False) -> None:
     )
 
 
-@store.command("show", epilog="Example: sccl store show 3f2a")
 @report_errors
 def show(
     digest: Digest,
@@ -94,7 +89,6 @@ def show(
     )
 
 
-@store.command("export", epilog="Example: sccl store export 3f2a -o a.json")
 @report_errors
 def export(
     digest: Digest,
@@ -120,7 +114,6 @@ def export(
     out().print(f"written to {single_line(output)}", markup=False, soft_wrap=True)
 
 
-@store.command("gc", epilog="Example: sccl store gc --older-than-days 30")
 @report_errors
 def gc(
     older_than_days: Annotated[

@@ -1,4 +1,4 @@
-"""``sccl tacos``, ``sccl teccl``, and ``sccl taccl``: schedules of chunks of one size."""
+"""``sccl synth tacos``, ``teccl``, and ``taccl``: schedules of chunks of one size."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def tacos(
 
     The schedule is verified and printed with a lower bound for schedules of such chunks. With
     links of equal cost and millions of transfers the file is packed instead of JSON, with little
-    more than two bytes per transfer. 'sccl check' verifies it, 'sccl part' extracts parts of it.
+    more than two bytes per transfer. 'sccl check' verifies it, 'sccl show' extracts parts of it.
 
     Exit code 0: found, 2: bad input, 3: time ran out, 130: interrupted. The best schedule so far
     is kept.
@@ -108,7 +108,7 @@ def teccl(
     chunks: options.SketchedChunks = None,
     sketch: options.BySketch = None,
     chosen: Annotated[dict[str, Any], options.DerivedOptions.of(TecclOptions)],
-    effort: options.Budget = TecclOptions.DEFAULT_BUDGET,
+    budget: options.Budget = TecclOptions.DEFAULT_BUDGET,
     seed: options.Seed = 0,
     timeout: options.Deadline = None,
     output: options.Output = None,
@@ -125,7 +125,7 @@ def teccl(
     """
     options.check_writable(output)
     values = {"chunks": chunks, **chosen}
-    problem = _build("teccl", about, size, sketch, values, effort, seed=seed, timeout=timeout)
+    problem = _build("teccl", about, size, sketch, values, budget, seed=seed, timeout=timeout)
     with _search_status(problem, quiet=json) as on_progress:
         result = _find(problem, on_progress)
     shown = teccl_output(result, output, chosen["bandwidth"])
@@ -145,7 +145,7 @@ def taccl(
     *,
     size: options.Size = None,
     chosen: Annotated[dict[str, Any], options.DerivedOptions.of(TacclOptions)],
-    effort: options.Budget = TacclOptions.DEFAULT_BUDGET,
+    budget: options.Budget = TacclOptions.DEFAULT_BUDGET,
     seed: options.Seed = 0,
     timeout: options.Deadline = None,
     output: options.Output = None,
@@ -170,7 +170,7 @@ def taccl(
             f"-o and --keep-sketch both name {output}: a schedule and a sketch need a file each"
         )
     sketch = chosen.pop("sketch")
-    problem = _build("taccl", about, size, sketch, chosen, effort, seed=seed, timeout=timeout)
+    problem = _build("taccl", about, size, sketch, chosen, budget, seed=seed, timeout=timeout)
     with _search_status(problem, quiet=json) as on_progress:
         result = _find(problem, on_progress)
     shown = taccl_output(result, output, keep_sketch)
@@ -192,7 +192,7 @@ def _build(
     size: str | None,
     sketch: Path | None,
     chosen: Mapping[str, object],
-    effort: float | None = None,
+    budget: float | None = None,
     *,
     seed: int,
     timeout: float | None,
@@ -211,7 +211,7 @@ def _build(
         options=chosen,
         seed=seed,
         timeout_s=timeout,
-        budget=effort,
+        budget=budget,
     )
 
 

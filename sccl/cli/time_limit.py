@@ -1,18 +1,26 @@
-"""``sccl limits --time``: the least time over all chunkings."""
+"""``sccl synth fastest``: the least time over all chunkings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sccl.cli import options
 from sccl.cli.certify import write_and_report
-from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output
+from sccl.cli.report import (
+    ExitCode,
+    err,
+    notify_first_compile,
+    out,
+    print_output,
+    report_errors,
+)
 from sccl.cli.subject import ProblemOptions
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.files.disk import check_can_create, check_can_write
@@ -31,30 +39,49 @@ if TYPE_CHECKING:
 
     from sccl.synth.packing.by_time.time_limits import TimePoint
 
-_DEFAULT_GAP = 0.01
+Size = Annotated[
+    str,
+    typer.Option(help="Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB."),
+]
+Gap = Annotated[
+    float,
+    typer.Option(
+        help="Relative optimality gap at which the search stops (0.01 = 1 %); exit code 3 if it "
+        "stays larger."
+    ),
+]
+Certify = Annotated[
+    Path | None, typer.Option("--certify", help="Folder for a certificate of the lower bounds.")
+]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="File for the schedule; a folder for several.")
+]
 
 
-def run_time_limits(
+@report_errors
+def fastest(
     about: ProblemOptions,
-    size: str,
-    gap: float | None,
-    timeout: float | None,
-    to: tuple[Path | None, Path | None],
     *,
-    json: bool,
-) -> NoReturn:
-    """Work out, print and write the least times of some sizes, and exit.
+    size: Size = "1KB..1GB",
+    gap: Gap = 0.01,
+    timeout: options.LimitTimeout = None,
+    output: Output = None,
+    certify_dir: Certify = None,
+    json: options.Json = False,
+) -> None:
+    """Find the fastest schedule with any chunks, and a lower bound for every schedule.
 
-    Args:
-        to: where schedules go, and their certificate.
+    The lower bound on the completion time holds for every schedule with any chunking. The schedule
+    is the fastest of a packing of trees, TACOS, TE-CCL, and constructions, and is verified.
+
+    Exit code 0: done, 2: bad input, 3: some gap is larger than --gap, 130: interrupted.
     """
     from sccl.synth.packing.by_time import time_limits as task  # noqa: PLC0415 - loads NumPy
 
-    sizes, within = parse_sizes(size), _DEFAULT_GAP if gap is None else gap
+    sizes, certificate = parse_sizes(size), certify_dir
     build_effort(timeout, 0)
     machine = about.machine()
     subject = unmodified_problem(machine, *about.collective_and_root(machine))
-    output, certificate = to
     _check_output(output, sizes)
     if certificate:
         check_can_certify(certificate, subject.topology, subject.spec)
@@ -65,13 +92,13 @@ def run_time_limits(
         on_progress = (lambda _: None) if json else (lambda now: status.update(f"{words}, {now}"))
         points, interrupted = [], False
         for point in task.compute_time_limits(
-            subject, sizes, within, timeout, on_progress, notify_first_compile
+            subject, sizes, gap, timeout, on_progress, notify_first_compile
         ):
             points.append(task.point_part(point, _write_point(output, sizes, point)))
             interrupted |= point.end_reason.kind is StopKind.INTERRUPTED
             if point.plan:
                 best_by_size[point.size_bytes] = point.plan
-    shown = task.time_limit_output(subject, within, points)
+    shown = task.time_limit_output(subject, gap, points)
     if json:
         print_output(shown)
     else:
@@ -85,10 +112,10 @@ def run_time_limits(
         err().print(f"{why}: no certificate is written")
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
-    near = all(point.gap is not None and point.gap <= within for point in shown.points)
+    near = all(point.gap is not None and point.gap <= gap for point in shown.points)
     if not near:
         err().print(
-            f"exit code 3: a gap is above {within:.2%} or unknown; --gap sets the limit",
+            f"exit code 3: a gap is above {gap:.2%} or unknown; --gap sets the limit",
             markup=False,
         )
     raise typer.Exit(ExitCode.OK if near else ExitCode.UNKNOWN)

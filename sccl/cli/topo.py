@@ -10,14 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_file, print_json, print_output, report_errors
+from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
-from sccl.core.files.kinds import SHAPE_NAMES, json_schema, published_shapes
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.formatting import single_line
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError, unknown_name
+from sccl.errors import ParameterError
 from sccl.topo import catalogue_names, degrade, importers, resolve_topology, topology_makers
 from sccl.topo.measures import (
     TopoWithoutOutput,
@@ -33,14 +32,6 @@ from sccl.view.text.plan_text import print_topology, size_text
 if TYPE_CHECKING:
     from sccl.formats.files.machines import ImportedMachine
 
-topo = typer.Typer(
-    name="topo",
-    no_args_is_help=True,
-    add_completion=False,
-    help="Import, list, show, and change machines.",
-)
-
-
 Name = Annotated[
     str,
     typer.Argument(
@@ -51,7 +42,6 @@ Name = Annotated[
 ]
 
 
-@topo.command("list", epilog="Example: sccl topo list")
 @report_errors
 def list_topologies(json: options.Json = False) -> None:
     """List the machines of the catalogue and the generators."""
@@ -71,7 +61,6 @@ def list_topologies(json: options.Json = False) -> None:
     console.print(f"Costs follow '@', as in torus:4x4{COST_EXAMPLE}, torus:4x4@50,25GB+0.5,1us.")
 
 
-@topo.command(epilog="Example: sccl topo show dgx1")
 @report_errors
 def show(name: Name, json: options.Json = False) -> None:
     """Show a machine: its links with their lanes, diameter, degrees, budgets, and costs."""
@@ -85,64 +74,56 @@ def show(name: Name, json: options.Json = False) -> None:
 Output = Annotated[Path, typer.Option("-o", "--output", help="File for the machine.")]
 
 
-@topo.command(epilog="Example: sccl topo without dgx1 --link 0-4 --rank 3 -o degraded.json")
 @report_errors
-def without(
+def edit(
     name: Name,
     output: Output,
-    link: Annotated[
+    remove_link: Annotated[
         list[str] | None,
         typer.Option(
-            help="Failed link: 0-4 both directions, '0>4' one direction, 0-3:1 one lane. "
+            help="Link to remove: 0-4 both directions, '0>4' one direction, 0-3:1 one lane. "
             "Repeatable."
         ),
     ] = None,
-    rank: Annotated[
+    remove_rank: Annotated[
         list[str] | None,
-        typer.Option(metavar="RANK", help="Failed rank, by number or label. Repeatable."),
+        typer.Option(metavar="RANK", help="Rank to remove, by number or label. Repeatable."),
     ] = None,
-    json: options.Json = False,
-) -> None:
-    """Write a machine without some links, lanes, or ranks, such as after a failure."""
-    if not link and not rank:
-        raise ParameterError("nothing to remove: give --link A-B or --rank N")
-    topology = resolve_topology(name)
-    gone = parse_links(topology, link or [])
-    lost = [parse_rank(topology, text) for text in rank or []]
-    degraded = degrade.remove_parts(topology, gone.complete_links, lost, gone.lanes)
-    _write_machine(degraded, output)
-    if json:
-        print_output(changed_output(TopoWithoutOutput, topology, degraded, output))
-        return
-    _print_written(degraded, output)
-    moved = [r for r in range(degraded.ranks) if degraded.label(r) != str(r)] if lost else []
-    if moved:
-        pairs = ", ".join(f"{degraded.label(r)} is now {r}" for r in moved)
-        out().print(f"ranks are renumbered: {pairs}", markup=False)
-
-
-@topo.command("with", epilog="Example: sccl topo with dgx1 --link 0-5:2 -o more.json")
-@report_errors
-def with_links(
-    name: Name,
-    output: Output,
-    link: Annotated[
-        list[str],
+    add_link: Annotated[
+        list[str] | None,
         typer.Option(
             help="Link to add: 0-5 both directions, '0>5' one direction, 0-5:2 two lanes; "
             "an existing link gets more lanes. Repeatable."
         ),
-    ],
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Write a machine with more links or lanes, to compare it with the original."""
+    """Write a machine with links, lanes, or ranks removed or added.
+
+    Links are added first. Ranks are renumbered if some are removed.
+    """
+    if not (remove_link or remove_rank or add_link):
+        raise ParameterError(
+            "nothing to change: give --remove-link A-B, --remove-rank N, or --add-link A-B"
+        )
     topology = resolve_topology(name)
-    changed = degrade.add_links(topology, parse_added_lanes(topology, link))
+    changed = topology
+    if add_link:
+        changed = degrade.add_links(changed, parse_added_lanes(changed, add_link))
+    lost = [parse_rank(changed, text) for text in remove_rank or []]
+    if remove_link or lost:
+        gone = parse_links(changed, remove_link or [])
+        changed = degrade.remove_parts(changed, gone.complete_links, lost, gone.lanes)
     _write_machine(changed, output)
     if json:
-        print_output(changed_output(TopoWithOutput, topology, changed, output))
-    else:
-        _print_written(changed, output)
+        kind = TopoWithOutput if add_link and not (remove_link or lost) else TopoWithoutOutput
+        print_output(changed_output(kind, topology, changed, output))
+        return
+    _print_written(changed, output)
+    moved = [r for r in range(changed.ranks) if changed.label(r) != str(r)] if lost else []
+    if moved:
+        pairs = ", ".join(f"{changed.label(r)} is now {r}" for r in moved)
+        out().print(f"ranks are renumbered: {pairs}", markup=False)
 
 
 def _write_machine(changed: Topology, output: Path) -> None:
@@ -159,15 +140,16 @@ def _print_written(changed: Topology, output: Path) -> None:
         console.print(f"[yellow]disconnected:[/] no path leads from rank {pair[0]} to {pair[1]}")
 
 
-@topo.command("import", epilog="Example: sccl topo import topo.txt -o my.json")
 @report_errors
 def import_(
     file: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            metavar="FILE", help="File that describes the machine; '-': standard input."
+            metavar="FILE",
+            help="File that describes the machine; '-': standard input.",
+            show_default="ask nvidia-smi, rocm-smi, or amd-smi of this machine",
         ),
-    ],
+    ] = None,
     format_name: Annotated[
         str,
         typer.Option(
@@ -200,8 +182,6 @@ def import_(
     nodes: Annotated[
         int | None,
         typer.Option(
-            "--nodes",
-            "--chassis",
             metavar="N",
             help="Number of nodes like this machine, joined by --network.",
             show_default="one",
@@ -215,68 +195,47 @@ def import_(
             "schema network').",
         ),
     ] = None,
-    json: options.Json = False,
-) -> None:
-    """Read a machine from the output of its vendor's tools, or from other tools' files.
-
-    The output lists the contents of the file line by line, then the assumptions.
-    """
-    from sccl.formats.files.machines import join_by_network, read_machine  # noqa: PLC0415 - loads formats
-
-    options.check_writable(output)
-    read = join_by_network(read_machine(file, format_name, name, gpu, alpha_us), nodes, network)
-    _write_and_print(read, output, json=json)
-
-
-@topo.command(epilog="Example: sccl topo probe -o my.json")
-@report_errors
-def probe(
-    output: options.Output = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the machine.", show_default="its host's")
-    ] = None,
-    gpu: Annotated[
-        str | None,
-        typer.Option(
-            help="GPU model that sets link speeds, such as a100.",
-            show_default="as the tool calls them",
-        ),
-    ] = None,
-    alpha_us: Annotated[
-        float | None,
-        typer.Option(
-            help="Latency of links in microseconds.",
-            show_default="by kind of link, and printed",
-        ),
-    ] = None,
     tools: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder of nvidia-smi, rocm-smi, or amd-smi.",
+            help="Folder of nvidia-smi, rocm-smi, or amd-smi, if no FILE is given.",
             show_default="on the PATH",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Read this machine from its vendor's tool: nvidia-smi, rocm-smi, or amd-smi.
+    """Read a machine from its vendor's tools, or from the files of other tools.
 
-    Like 'sccl topo import' of the tool's output, with PCI bus id and kind of each GPU.
+    The output lists the contents of the file line by line, then the assumptions. Without FILE the
+    vendor's tool of this machine is run, which adds the PCI bus id and kind of each GPU.
     """
-    from sccl.runtime.machine_probe import probe_machine  # noqa: PLC0415 - loads the targets of code
+    from sccl.formats.files.machines import join_by_network, read_machine  # noqa: PLC0415 - loads formats
 
     options.check_writable(output)
-    _write_and_print(probe_machine(tools, name, gpu, alpha_us), output, json=json)
+    if file is not None:
+        if tools is not None:
+            raise ParameterError(
+                f"--tools {tools} is about this machine, and {file} about another: leave one out"
+            )
+        read = read_machine(file, format_name, name, gpu, alpha_us)
+    else:
+        from sccl.runtime.machine_probe import probe_machine  # noqa: PLC0415 - loads the targets of code
+
+        if format_name != "auto":
+            raise ParameterError(f"--format {format_name} is about a file: give FILE as well")
+        read = probe_machine(tools, name, gpu, alpha_us)
+    read = join_by_network(read, nodes, network)
+    _write_and_print(read, output, json=json)
 
 
-@topo.command(epilog="Example: sccl topo infer pcie.json --topo dgx1")
 @report_errors
 def infer(
     file: Annotated[
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Measurements of copies and loopbacks ('sccl schema pcie-measurement').",
+            help="Measurements of copies and loopbacks ('sccl doctor schema pcie-measurement').",
         ),
     ],
     machine: Annotated[
@@ -331,24 +290,3 @@ def _write_and_print(read: ImportedMachine, output: Path | None, *, json: bool) 
         console.print(f"{single_line(size_text(topology))}; -o FILE writes it", markup=False)
     else:
         _print_written(topology, output)
-
-
-@topo.command(epilog="Example: sccl topo schema --of algorithm")
-@report_errors
-def schema(
-    of: Annotated[
-        str,
-        typer.Option(
-            metavar="KIND",
-            help=f"Kind of file: {', '.join(SHAPE_NAMES)}.",
-            autocompletion=options.complete_words(SHAPE_NAMES, "a kind of file"),
-        ),
-    ] = "topology",
-    json: options.Json = False,  # noqa: ARG001 - for its errors
-) -> None:
-    """Print the JSON Schema of machine files, or of another kind of file, always as JSON."""
-    older = {kind.replace("-", ""): kind for kind in SHAPE_NAMES}
-    kind = older.get(of, of)
-    if kind not in SHAPE_NAMES:
-        raise unknown_name("kind", of, SHAPE_NAMES, f"expected one of {', '.join(SHAPE_NAMES)}")
-    print_json(json_schema(published_shapes()[kind]))

@@ -1,4 +1,4 @@
-"""``sccl workload``: the computations, calls and dependencies of training jobs."""
+"""``sccl train import``, ``make``, and ``show``: workloads of training jobs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sccl.cli import options
+from sccl.cli.fabric import show_fabric
 from sccl.cli.modelling import MODEL_OPTIONS, WORK_PANEL, given_parameters
 from sccl.cli.options import flatten_options
 from sccl.cli.report import out, print_output, report_errors
@@ -17,6 +18,7 @@ from sccl.training.traces import TraceHints, format_names
 from sccl.training.workload_outputs import (
     ImportedWorkload,
     import_workload,
+    is_workload_file,
     make_workload,
     workload_import_output,
     workload_make_output,
@@ -31,15 +33,6 @@ if TYPE_CHECKING:
     from sccl.training.workload_outputs import WorkloadPart
 
 
-workload = typer.Typer(
-    name="workload",
-    no_args_is_help=True,
-    add_completion=False,
-    help="Import, make, and show workloads: computation, collectives, and dependencies of a step.",
-)
-
-
-@workload.command("import", epilog="Example: sccl workload import rank0.json rank1.json -o w.json")
 @report_errors
 def import_(
     traces: Annotated[
@@ -141,10 +134,6 @@ def _print_written(console: Console, part: WorkloadPart, output: Path | None) ->
     )
 
 
-@workload.command(
-    epilog="Example: sccl workload make moe --layers 8 --hidden 1024 --heads 16 --experts 8 "
-    "--ep 8 --dp 16 --zero 3 -o w.json"
-)
 @report_errors
 @flatten_options
 def make(
@@ -198,21 +187,26 @@ def make(
     _print_written(console, workload_part(made.workload), output)
 
 
-@workload.command(epilog="Example: sccl workload show w.json")
 @report_errors
 def show(
-    file: Annotated[
-        Path,
+    name: Annotated[
+        str,
         typer.Argument(
-            metavar="FILE",
-            help="Workload of 'sccl workload import' or 'make'.",
+            metavar="FILE|NAME",
+            help="Workload or fabric file, or a fabric's name ('sccl train fabrics').",
             autocompletion=options.complete_file,
         ),
     ],
     json: options.Json = False,
 ) -> None:
-    """Show collectives by kind, computation by stream, dependencies across iterations, waits."""
-    result = workload_show_output(file)
+    """Show a workload (its collectives, computation, and dependencies), or a fabric.
+
+    With --json a fabric is printed as a file.
+    """
+    if not is_workload_file(Path(name)):
+        show_fabric(name, json=json)
+        return
+    result = workload_show_output(Path(name))
     if json:
         print_output(result)
         return

@@ -253,7 +253,7 @@ def _decode_program(where: str, lowered: LoweredWire, wire: ProgramWire) -> Prog
         raise InputError(
             f"{where}: the interpreter finds {format_count(len(faults), 'fault')} in this program, "
             "the "
-            f"first: {faults[0].message}; generate it anew with 'sccl codegen'"
+            f"first: {faults[0].message}; generate it anew with 'sccl project new'"
         )
     return program
 

@@ -29,7 +29,7 @@ MAX_SENDS = 50_000
 
 
 class CodegenOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl codegen'."""
+    """The JSON output of 'sccl project new'."""
 
     kind: Literal["codegen"] = "codegen"
     directory: FileText

@@ -219,7 +219,7 @@ def _model_program(
 def _outdated_error() -> InputError:
     return InputError(
         "the project was written by an older sccl and does not list the links of its algorithms: "
-        "generate it again with 'sccl codegen', or leave --topo out to measure its programs"
+        "generate it again with 'sccl project new', or leave --topo out to measure its programs"
     )
 
 

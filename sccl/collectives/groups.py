@@ -106,7 +106,7 @@ def format_in_groups(collective: str | None, groups: str) -> str:
     if groups.endswith(".json"):
         wire = load_groups(Path(groups))
         if wire is None:
-            raise FormatError(f"{groups}: it is no file of groups: see 'sccl schema groups'")
+            raise FormatError(f"{groups}: it is no file of groups: see 'sccl doctor schema groups'")
         return _groups_file_text(wire, collective, groups)
     if collective is None or collective not in collective_names():
         hint = f"groups run one of the named collectives: {', '.join(collective_names())}"

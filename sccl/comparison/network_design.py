@@ -1,4 +1,4 @@
-"""Rank networks of a given size and degree by the costs of a collective (``sccl design``).
+"""Rank networks of a given size and degree by the costs of a collective (``sccl topo design``).
 
 Candidates come from families, and from expansions of good smaller networks
 (:mod:`sccl.topo.designs`). The costs of an allgather or alltoall that a construction attains on
@@ -54,7 +54,7 @@ class DesignPart(Part, frozen=True, kw_only=True):
 
 
 class DesignOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl design'."""
+    """The JSON output of 'sccl topo design'."""
 
     kind: Literal["design"] = "design"
     collective: str

@@ -1,4 +1,4 @@
-"""Compute the costs of a collective after each single failure (``sccl robust``).
+"""Compute the costs of a collective after each single failure (``sccl topo robust``).
 
 A failure removes a link (both directions, if there are two), one of its lanes, or a rank. Failures
 that are equivalent under symmetries of the machine and the collective are computed once.
@@ -119,7 +119,7 @@ class SurvivedPart(Part, frozen=True, kw_only=True):
 
 
 class RobustOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl robust'."""
+    """The JSON output of 'sccl topo robust'."""
 
     kind: Literal["robust"] = "robust"
     topology: str

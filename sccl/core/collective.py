@@ -304,8 +304,8 @@ class Collective:
         if self.counts:
             raise CollectiveError(
                 f"collective {self.name!r} has parts of {min(self.counts)} to {max(self.counts)} "
-                "elements, and steps and rounds count chunks of one size: use 'sccl teccl' or "
-                "'sccl limits --time'"
+                "elements, and steps and rounds count chunks of one size: use 'sccl synth teccl' "
+                "or 'sccl synth fastest'"
             )
 
     def chunk_classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:

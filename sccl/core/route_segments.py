@@ -54,7 +54,7 @@ def route_segments(schedule: Schedule) -> Iterator[RouteSegment]:
         if schedule.topology.switches:
             raise ParameterError(
                 "schedule: it has switches, but no column 'message' groups the hops of a message: "
-                "give a schedule with this column, as sccl tacos writes it"
+                "give a schedule with this column, as sccl synth tacos writes it"
             )
         for number, (start, arrives, chunk, link, reduce, first) in enumerate(_hop_rows(schedule)):
             src, dst = schedule.topology.links[link].edge

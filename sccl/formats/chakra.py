@@ -186,7 +186,7 @@ def write_step(stepped: VerifiedTrainingPlan) -> WrittenFiles:
     if ranks.groups:
         group_ranks = {str(number): group for group, number in ranks.groups.items()}
         files[_GROUPS] = json.dumps(group_ranks).encode() + b"\n"
-    command = "sccl workload import {path}/*.et --format chakra -o workload.json"
+    command = "sccl train import {path}/*.et --format chakra -o workload.json"
     return WrittenFiles(files, command, tuple(_notes(stepped, ranks.groups)))
 
 

@@ -58,7 +58,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     if transfers > MAX_EVENTS:
         raise TooLargeError(
             f"{transfers} transfers, and viewers take up to {MAX_EVENTS}: export a part, as "
-            "'sccl part' writes one"
+            "'sccl show' writes one"
         )
     encoder = msgspec.json.Encoder()
     rows = [

@@ -138,7 +138,7 @@ def _compiler_tools() -> Iterator[Tool]:
     yield Tool(group, "make", "builds projects", compiler, ToolCheck(("make", "--version")))
     yield Tool(group, "c++", "compiles projects", compiler, ToolCheck(("c++", "--version")))
     for tool in ("mpicxx", "mpirun"):
-        use = f"'sccl run' takes that of {place}"
+        use = f"'sccl project run' takes that of {place}"
         path = str(place / tool) if place else ""
         yield Tool(group, tool, use, get, ToolCheck((path, "--version")))
 

@@ -1,4 +1,4 @@
-"""``sccl topo probe``: this machine, as its vendor's tool tells it."""
+"""``sccl topo import``: this machine, as its vendor's tool tells it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class SharedCostPart(Part, frozen=True, kw_only=True):
 
 
 class ProfileOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl profile'."""
+    """The JSON output of 'sccl topo profile'."""
 
     kind: Literal["profile"] = "profile"
     name: str

@@ -26,7 +26,7 @@ PLAIN_LIBRARY = "libsccl-plain.so"
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project as ``sccl codegen`` wrote it.
+    """A project as ``sccl project new`` wrote it.
 
     Attributes:
         directory: where it lies.
@@ -51,7 +51,7 @@ def load_project(directory: Path) -> Project:
     if not path_exists(file):
         raise InputError(
             f"{directory} is not a generated project (it has no {PROGRAM_FILE}): "
-            f"make one with 'sccl codegen FILE... --target host -o {directory}'"
+            f"make one with 'sccl project new FILE... --target host -o {directory}'"
         )
     wire = _read(directory)
     try:

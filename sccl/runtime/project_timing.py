@@ -61,7 +61,7 @@ class SwitchPart(Part, frozen=True, kw_only=True):
 
 
 class RunOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl run'."""
+    """The JSON output of 'sccl project run'."""
 
     kind: Literal["run"] = "run"
     directory: FileText
@@ -71,7 +71,7 @@ class RunOutput(Output, frozen=True, kw_only=True):
 
 
 class BenchOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl bench'."""
+    """The JSON output of 'sccl project bench'."""
 
     kind: Literal["bench"] = "bench"
     ranks: Count
@@ -87,7 +87,7 @@ class BenchOutput(Output, frozen=True, kw_only=True):
 
 
 class TuneOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl tune'."""
+    """The JSON output of 'sccl project tune'."""
 
     kind: Literal["tune"] = "tune"
     directory: FileText
@@ -123,8 +123,8 @@ def load_project_for(directory: Path, ranks: int | None) -> Project:
     project = load_project(directory)
     if ranks not in (None, project.ranks):
         raise ParameterError(
-            f"np is {ranks}, but {directory} is for {project.ranks} ranks: leave --np out, or "
-            f"generate a project from algorithms for {ranks} ranks"
+            f"{ranks} ranks are asked for, but {directory} is for {project.ranks}: leave "
+            f"--ranks out, or generate a project from algorithms for {ranks} ranks"
         )
     return project
 

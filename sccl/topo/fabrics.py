@@ -205,14 +205,14 @@ class FabricPart(Part, frozen=True, kw_only=True):
 
 
 class FabricListOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl fabric list'."""
+    """The JSON output of 'sccl train fabrics'."""
 
     kind: Literal["fabric-list"] = "fabric-list"
     fabrics: tuple[FabricPart, ...]
 
 
 class FabricCheckOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl fabric check'."""
+    """The JSON output of 'sccl train fabric-check'."""
 
     kind: Literal["fabric-check"] = "fabric-check"
     file: FileText

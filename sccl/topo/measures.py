@@ -135,13 +135,13 @@ class ChangedOutput(Output, frozen=True, kw_only=True):
 
 
 class TopoWithOutput(ChangedOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl topo with'."""
+    """The JSON output of 'sccl topo edit'."""
 
     kind: Literal["topo-with"] = "topo-with"
 
 
 class TopoWithoutOutput(ChangedOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl topo without'."""
+    """The JSON output of 'sccl topo edit'."""
 
     kind: Literal["topo-without"] = "topo-without"
 

@@ -53,7 +53,7 @@ class MotifPart(Part, frozen=True, kw_only=True):
 
 
 class MotifOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl motif'."""
+    """The JSON output of 'sccl train motif'."""
 
     kind: Literal["motif"] = "motif"
     digest: Annotated[

@@ -41,7 +41,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
             "published), or a framework's: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
         ),
     ] = "sgs"
-    seconds: Annotated[
+    budget: Annotated[
         float,
         Meta(
             ge=0,
@@ -88,7 +88,7 @@ def build_plan_settings(options: PlanOptions) -> PlanSettings:
 
     return PlanSettings(
         search=options.search,
-        seconds=options.seconds,
+        seconds=options.budget,
         seed=options.seed,
         max_motifs=options.max_motifs,
         memory_bytes=parse_size(options.memory, "memory") if options.memory else 0,
@@ -106,7 +106,7 @@ StageCallback = Callable[[str, float | None, float | None], None]
 
 
 class TrainingPlanOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl plan'."""
+    """The JSON output of 'sccl train plan'."""
 
     kind: Literal["plan"] = "plan"
     workload: str
@@ -145,7 +145,7 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     seconds: Seconds
     compilation_seconds: Annotated[
         float,
-        Meta(ge=0, description="Part for compilation at the first use, which --seconds excludes."),
+        Meta(ge=0, description="Part for compilation at the first use, which --budget excludes."),
     ] = 0.0
     seed: Count
     ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
@@ -277,7 +277,7 @@ class ComparedSearchPart(Part, frozen=True, kw_only=True):
 
 
 class ComparePlansOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl compare-plans'."""
+    """The JSON output of 'sccl train compare'."""
 
     kind: Literal["compare-plans"] = "compare-plans"
     workload: str

@@ -93,14 +93,14 @@ class WorkloadPart(Part, frozen=True, kw_only=True):
 
 
 class WorkloadShowOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl workload show'."""
+    """The JSON output of 'sccl train show'."""
 
     kind: Literal["workload-show"] = "workload-show"
     workload: WorkloadPart
 
 
 class WorkloadImportOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl workload import'."""
+    """The JSON output of 'sccl train import'."""
 
     kind: Literal["workload-import"] = "workload-import"
     formats: Annotated[tuple[str, ...], Meta(description="Files of the traces, one for each rank.")]
@@ -112,7 +112,7 @@ class WorkloadImportOutput(Output, frozen=True, kw_only=True):
 
 
 class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl workload make'."""
+    """The JSON output of 'sccl train make'."""
 
     kind: Literal["workload-make"] = "workload-make"
     family: str

@@ -56,7 +56,7 @@ def validated_schedule(schedule: AnySchedule, where: str) -> Schedule:
         raise TooLargeError(
             f"{where}: it has {schedule.num_sends} transfers, and this verb reads up to "
             f"{packed_schedule.MAX_PART_TRANSFERS}: verify it with 'sccl check', or extract a "
-            "chunk, a rank, or a time interval with 'sccl part'"
+            "chunk, a rank, or a time interval with 'sccl show'"
         )
     if faults := violations(schedule):
         raise InputError(

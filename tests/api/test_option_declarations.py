@@ -33,7 +33,7 @@ def test_function_has_the_options_of_its_struct(name: str) -> None:
     function = inspect.unwrap(getattr(sccl, name))
     hints, parameters = get_type_hints(function), inspect.signature(function).parameters
     fields = {field.name: field for field in option_fields(options)}
-    budget = {"effort"} if options.DEFAULT_BUDGET else set()
+    budget = {"budget"} if options.DEFAULT_BUDGET else set()
     assert set(parameters) == SHARED | set(fields) | budget
     for field in fields.values():
         kind = field.type | None if field.is_optional else field.type
@@ -41,13 +41,13 @@ def test_function_has_the_options_of_its_struct(name: str) -> None:
         expected = INPUTS[field.name] if is_converted else (kind, field.default)
         assert (hints[field.name], parameters[field.name].default) == expected, field.name
         assert field.help in " ".join(str(function.__doc__).split())
-    assert parameters["effort"].default == options.DEFAULT_BUDGET if budget else True
+    assert parameters["budget"].default == options.DEFAULT_BUDGET if budget else True
 
 
 @pytest.mark.parametrize("name", ["tacos", "teccl", "taccl"])
 def test_verb_has_the_options_of_its_struct(name: str) -> None:
     options: Any = registry.load(name).Options
-    parameters = {p.name: p for p in COMMANDS[f"sccl {name}"].params}
+    parameters = {p.name: p for p in COMMANDS[f"sccl synth {name}"].params}
     for field in option_fields(options):
         assert parameters[field.name].help.split(". ")[0].rstrip(".") in field.help
         if field.name not in INPUTS:
@@ -65,7 +65,7 @@ def test_every_option_has_help_and_its_default_is_in_range(name: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_verb_has_the_parameters_of_each_family_of_models(family: str) -> None:
-    parameters = {p.name: p for p in COMMANDS["sccl workload make"].params}
+    parameters = {p.name: p for p in COMMANDS["sccl train make"].params}
     for field in option_fields(FAMILIES[family].job):
         shown = parameters[field.name]
         assert shown.help

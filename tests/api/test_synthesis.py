@@ -190,3 +190,9 @@ def test_bad_input_gives_one_sentence(ask: Any, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as caught:
         ask()
     assert "\n" not in str(caught.value)
+
+
+def test_old_argument_works_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="effort is now budget"):
+        old = sccl.teccl("allgather", "ring:4", size="1KB", effort=0.1)  # type: ignore[call-arg]
+    assert old.finish_us == sccl.teccl("allgather", "ring:4", size="1KB", budget=0.1).finish_us

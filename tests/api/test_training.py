@@ -169,7 +169,7 @@ def test_workloads_are_made_written_and_read(tmp_path: Path) -> None:
 @small_tacos_budget()
 def test_step_is_planned(tmp_path: Path) -> None:
     step = sccl.make_workload("transformer", {**JOB, "layers": 1})
-    plan = sccl.plan(step, "hgx2", search="fifo", seconds=0)
+    plan = sccl.plan(step, "hgx2", search="fifo", budget=0)
     assert plan.violations() == []
     assert plan.workload.value == step.value
     assert plan.gap is not None
@@ -178,8 +178,8 @@ def test_step_is_planned(tmp_path: Path) -> None:
     file = step.save(tmp_path / "w.json")
     cheap = tmp_path / "costs.csv"
     cheap.write_text("collective,option,ranks,bytes,us\nallgather,gpu ring,8,25165824,100\n")
-    assert sccl.plan(file, "hgx2", search="fifo", seconds=0, costs=cheap).value.costs
-    merged = sccl.plan(file, "hgx2", search="fifo", seconds=0, merge_bytes=2**40)
+    assert sccl.plan(file, "hgx2", search="fifo", budget=0, costs=cheap).value.costs
+    merged = sccl.plan(file, "hgx2", search="fifo", budget=0, merge_bytes=2**40)
     assert merged.value.merge_bytes == 2**40
     assert merged.value.period_ns <= plan.value.period_ns
     assert merged.violations() == []
@@ -189,4 +189,4 @@ def test_step_is_planned(tmp_path: Path) -> None:
     with pytest.raises(sccl.InputError, match="the fabrics are"):
         sccl.plan(step, "hgx3")
     with pytest.raises(sccl.InputError, match="expected 0 to 1000000"):
-        sccl.plan(step, "hgx2", seconds=-1)
+        sccl.plan(step, "hgx2", budget=-1)

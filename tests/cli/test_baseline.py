@@ -1,4 +1,4 @@
-"""``sccl baseline``: the list, the results, and the errors."""
+"""``sccl synth``: the list, the results, and the errors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ALLREDUCE = ("--collective", "allreduce", "--topo", "torus:4x4")
 
 
 def test_list_says_what_each_is_and_where_it_is_from() -> None:
-    code, out, _ = sccl("baseline", "list")
+    code, out, _ = sccl("synth", "list")
     assert code == 0
     assert all(name in out for name in baselines.names())
-    found = json.loads(sccl("baseline", "list", "--json")[1])
+    found = json.loads(sccl("synth", "list", "--json")[1])
     assert [one["name"] for one in found["algorithms"]] == list(baselines.names())
     assert all(one["about"] and one["source"] for one in found["algorithms"])
     assert found["result"] is None
@@ -25,18 +25,18 @@ def test_list_says_what_each_is_and_where_it_is_from() -> None:
 
 def test_algorithm_is_made_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
     file = tmp_path / "ring.json"
-    code, out, _ = sccl("baseline", "ring", *ALLREDUCE, "-o", file)
+    code, out, _ = sccl("synth", "ring", *ALLREDUCE, "-o", file)
     assert code == 0
     assert "ring: allreduce on torus:4x4, C=16 S=30 R=30, R/C = 15/8, 480 sends, verified" in out
     assert sccl("check", file)[0] == 0
-    found = json.loads(sccl("baseline", "ring", *ALLREDUCE, "--pieces", "2", "--json")[1])
+    found = json.loads(sccl("synth", "ring", *ALLREDUCE, "--pieces", "2", "--json")[1])
     assert found["result"]["chunks"] == 32
     assert found["result"]["file"] is None
 
 
 def test_multihop_pattern_becomes_a_schedule_for_a_size(tmp_path: Path) -> None:
     file = tmp_path / "direct.json"
-    words = ("baseline", "direct", *ALLREDUCE, "--size", "1MB", "--alpha", "occupies")
+    words = ("synth", "direct", *ALLREDUCE, "--size", "1MB", "--alpha", "occupies")
     code, out, _ = sccl(*words, "-o", file)
     assert code == 0
     assert "direct: allreduce on torus:4x4, C=16 S=2 over shortest paths of links, 480" in out
@@ -69,16 +69,16 @@ def test_multihop_pattern_becomes_a_schedule_for_a_size(tmp_path: Path) -> None:
 def test_impossible_baseline_gives_one_sentence(
     words: tuple[str, ...], says: str, tmp_path: Path
 ) -> None:
-    code, out, err = sccl("baseline", *words)
+    code, out, err = sccl("synth", *words)
     assert (code, out) == (2, "")
     assert says in err
     if words[0] != "list":
-        assert sccl("baseline", *words, "-o", tmp_path / "a.json")[0] == 2
+        assert sccl("synth", *words, "-o", tmp_path / "a.json")[0] == 2
     assert not list(tmp_path.iterdir())
 
 
 def test_groups_do_it_all_at_once() -> None:
-    told = ("baseline", "ring", "--collective", "allreduce", "--topo", "torus:4x4")
+    told = ("synth", "ring", "--collective", "allreduce", "--topo", "torus:4x4")
     code, out, _ = sccl(*told, "--groups", "4x4")
     assert code == 0
     assert out.startswith("ring: allreduce@4x4 on torus:4x4, C=4 S=6 R=6, R/C = 3/2, 96 sends")

@@ -139,7 +139,7 @@ def test_files_of_others_take_part(tmp_path: Path) -> None:
     mine, timed = tmp_path / "mine.json", tmp_path / "timed.json"
     mine.write_text(to_text(algorithm_to_wire(frontier("ring:4", "allgather")[-1])))
     words = ("--collective", "allgather", "--topo", "ring:4", "--size", "64KB")
-    assert sccl("tacos", *words, "--alpha", "travels", "-o", timed)[0] == 0
+    assert sccl("synth", "tacos", *words, "--alpha", "travels", "-o", timed)[0] == 0
     found = found_of("--size", "16KB..64KB", "--only", "ring", "--file", mine, "--file", timed)
     systems = {one["name"]: one for one in found["systems"]}
     assert set(systems) == {"ring", str(mine), str(timed)}
@@ -232,14 +232,14 @@ def test_files_of_other_machines_collectives_and_alphas_are_rejected(tmp_path: P
     code, _, err = sccl(*other, "--file", file)
     assert (code, "its collective is allgather, expected alltoall" in err) == (2, True)
     rooted = ("compare", "--collective", "broadcast", "--topo", "ring:4", "--size", "1KB")
-    assert sccl("baseline", "ring", *rooted[1:], "--root", "1", "-o", timed)[0] == 0
+    assert sccl("synth", "ring", *rooted[1:], "--root", "1", "-o", timed)[0] == 0
     code, _, err = sccl(*rooted, "--file", timed)
     assert (code, "its collective is broadcast (root 1), expected broadcast (root 0)" in err) == (
         2,
         True,
     )
     asked = ("--collective", "allgather", "--topo", "ring:4", "--size", "1KB")
-    assert sccl("tacos", *asked, "--alpha", "occupies", "-o", timed)[0] == 0
+    assert sccl("synth", "tacos", *asked, "--alpha", "occupies", "-o", timed)[0] == 0
     code, _, err = sccl(*ASKED, *words, "--file", timed)
     assert (code, "give --alpha occupies, or another file" in err) == (2, True)
     broken = json.loads(file.read_text())
@@ -300,7 +300,7 @@ def test_synthesizers_plan_only_sizes_between_latency_and_bandwidth() -> None:
     by_teccl, by_packing = (system.measurements for system in comparison.systems)
     assert (len(by_teccl), len(by_packing)) == (5, 5)
     code, out, _ = sccl(
-        *("limits", "--time", "--collective", "allreduce", "--topo", "dgx1"),
+        *("synth", "fastest", "--collective", "allreduce", "--topo", "dgx1"),
         *("--size", "16384KB", "--json"),
     )
     (point,) = json.loads(out)["points"]

@@ -28,7 +28,7 @@ SOLVE = ("solve", "--collective", "allgather", "--topo", "ring:4")
 
 def test_pareto_prints_the_proved_frontier(tmp_path: Path) -> None:
     code, out, _ = sccl(
-        "pareto", "--collective", "allgather", "--topo", "dgx1", "--out", tmp_path / "new"
+        "pareto", "--collective", "allgather", "--topo", "dgx1", "--output", tmp_path / "new"
     )
     assert code == 0
     assert re.search(r"2 . 2 . 3 . 3/2 . S, R/C for this S\s+. proved", out)
@@ -176,37 +176,43 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         ("pareto --collective allgather --topo dgx1 --k -1", "k is -1"),
         ("pareto --collective allgather --topo dgx1 --max-steps 0", "max-steps is 0"),
         ("pareto --collective allgather --topo ring:4 --certify new --jobs 0", "jobs is 0"),
-        ("store show ff --store new.sqlite", "has no instance of a digest that starts with 'ff'"),
+        (
+            "doctor cache show ff --store new.sqlite",
+            "has no instance of a digest that starts with 'ff'",
+        ),
         ("pareto --collective allgather --topo circulant:8:4", "no path of links leads from"),
-        ("pareto --limit --collective allgather --topo ring:4 --tls-ca x", "TLS files are given"),
-        ("bounds --collective allgather --topo circulant:8:4", "no path of links leads from"),
+        ("pareto --collective allgather --topo ring:4 --tls-ca x", "TLS files are given"),
+        ("bound --collective allgather --topo circulant:8:4", "no path of links leads from"),
         ("topo show dgx", "did you mean 'dgx2' or 'dgx1'"),
-        ("topo without dgx1 -o x.json", "nothing to remove"),
-        ("topo without dgx1 --link 0-7 -o x.json", "no link 0->7"),
-        ("topo without dgx1 --link 0/7 -o x.json", "not of the form"),
-        ("topo without dgx1 --link 0-3:x -o x.json", "the number of lanes is 'x'"),
-        ("topo schema --of algorthm", "did you mean 'algorithm'"),
-        ("verify-certificate no-such-proofs", "has no certificate; create one with"),
-        ("bounds --collective allgather --topo dgx1 --steps 1", "give at least that many"),
-        ("bounds --collective allreduce --topo dgx1 --steps 1", "give at least that many"),
-        ("topo without dgx1 --rank 9 -o x.json", "no rank 9"),
+        ("topo edit dgx1 -o x.json", "nothing to change"),
+        ("topo edit dgx1 --remove-link 0-7 -o x.json", "no link 0->7"),
+        ("topo edit dgx1 --remove-link 0/7 -o x.json", "not of the form"),
+        ("topo edit dgx1 --remove-link 0-3:x -o x.json", "the number of lanes is 'x'"),
+        ("doctor schema algorthm", "did you mean 'algorithm'"),
+        ("certificate verify no-such-proofs", "has no certificate; create one with"),
+        ("bound --collective allgather --topo dgx1 --steps 1", "give at least that many"),
+        ("bound --collective allreduce --topo dgx1 --steps 1", "give at least that many"),
+        ("topo edit dgx1 --remove-rank 9 -o x.json", "no rank 9"),
         ("check no.json", "cannot read no.json"),
         ("show no.json", "cannot read no.json"),
-        ("smt2 --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 1", "rounds is 1"),
+        (
+            "solve --smt2 - --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 1",
+            "is 1",
+        ),
         (f"{SOLVE_RING} --smt2 x -o y", "--output and --smt2 are both given"),
         (f"{SOLVE_RING} --solver z3 --symmetry translations", "z3 is asked alone"),
         ("solve", "missing option '--topo' (see 'sccl solve --help')"),
-        ("bounds --topo dgx1", "no collective is given: name one with --collective"),
-        ("bounds --topo dgx1 --groups 0-3,4-7", "no collective is given"),
-        (f"run {'x' * 300}", "is not a generated project"),
-        (f"verify-certificate {'x' * 300}", "has no certificate"),
+        ("bound --topo dgx1", "no collective is given: name one with --collective"),
+        ("bound --topo dgx1 --groups 0-3,4-7", "no collective is given"),
+        (f"project run {'x' * 300}", "is not a generated project"),
+        (f"certificate verify {'x' * 300}", "has no certificate"),
         (f"plot dgx1 -o {'x' * 300}", "it has no suffix"),
-        ("run", "missing argument 'DIRECTORY'"),
+        ("project run", "missing argument 'DIRECTORY'"),
         ("pareto --collective", "requires an argument (see 'sccl pareto --help')"),
-        ("topo without dgx1 --bogus", "no such option: --bogus (see 'sccl topo without --help')"),
+        ("topo edit dgx1 --bogus", "no such option: --bogus (see 'sccl topo edit --help')"),
         ("paretto", "no such command 'paretto'"),
-        ("store bogus", "no such command 'bogus' (see 'sccl store --help')"),
-        ("doctor twice", "unexpected extra argument"),
+        ("doctor cache bogus", "no such command 'bogus' (see 'sccl doctor cache --help')"),
+        ("doctor twice", "no such command 'twice'"),
         ("plot dgx1 --what matrix", "'matrix' is not one of"),
         (
             "solve --collective allgather --topo ring:4 --chunks two --steps 2 --rounds 2",
@@ -228,7 +234,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
 
 
 def test_check_takes_folders_and_passes_over_frontiers(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "allgather", "--topo", "ring:4", "--out", tmp_path)
+    sweep = ("pareto", "--collective", "allgather", "--topo", "ring:4", "--output", tmp_path)
     assert sccl(*sweep)[0] == 0
     code, out, _ = sccl("check", tmp_path)
     assert (code, "1 violation" in out, out.count("valid")) == (0, False, 1)
@@ -246,27 +252,7 @@ def test_check_says_that_it_looks_at_no_claims(tmp_path: Path) -> None:
     assert sccl(*asked, "--certify", tmp_path)[0] == 0
     code, out, err = sccl("check", tmp_path)
     assert (code, out.count("valid")) == (0, 1)
-    assert f"check them with: sccl verify-certificate {tmp_path}" in err
-
-
-@pytest.mark.parametrize(
-    "option", [("--k", "0"), ("--max-chunks", "4"), ("--jobs", "2"), ("--store", "s.sqlite")]
-)
-def test_limits_refuse_what_plays_no_part(option: tuple[str, str]) -> None:
-    code, _, err = sccl(
-        "pareto", "--collective", "allgather", "--topo", "ring:4", "--limit", *option
-    )
-    assert (code, f"leave {option[0]} out" in err) == (2, True)
-
-
-def test_pareto_has_limits_under_another_name(tmp_path: Path) -> None:
-    asked = ("--collective", "allgather", "--topo", "ring:4", "--max-steps", "3", "--out")
-    for name, verb in (("verb", ("limits",)), ("option", ("pareto", "--limit", "--no-store"))):
-        assert sccl(*verb, *asked, tmp_path / name)[0] == 0
-    files = {path.name: path.read_text() for path in (tmp_path / "verb").iterdir()}
-    assert "allgather-ring-4-limits.json" in files
-    assert {path.name: path.read_text() for path in (tmp_path / "option").iterdir()} == files
-    assert "add --out DIR" in sccl("limits", *asked[:-1])[1]
+    assert f"check them with: sccl certificate verify {tmp_path}" in err
 
 
 def test_check_lists_every_violation(tmp_path: Path) -> None:
@@ -331,27 +317,27 @@ def test_check_names_what_is_missing(field: str, tmp_path: Path) -> None:
 
 
 def test_bounds_explain_themselves() -> None:
-    code, out, _ = sccl("bounds", "--collective", "alltoall", "--topo", "circulant:8:1,3")
+    code, out, _ = sccl("bound", "--collective", "alltoall", "--topo", "circulant:8:1,3")
     assert code == 0
     assert "R/C >= 5/16" in out
     assert "every link" in out
     assert "colouring: S = 2, R/C = 5/16, which meets both bounds" in out
-    code, out, _ = sccl("bounds", "--collective", "reducescatter", "--topo", "ring:8", "--json")
+    code, out, _ = sccl("bound", "--collective", "reducescatter", "--topo", "ring:8", "--json")
     assert json.loads(out)["attained"] == {"steps": 4, "bandwidth": "7/16", "by": "breadth first"}
-    code, out, _ = sccl("bounds", "--collective", "reduce", "--topo", "dgx1", "--json")
+    code, out, _ = sccl("bound", "--collective", "reduce", "--topo", "dgx1", "--json")
     assert json.loads(out)["certificate"]["problem"] == "broadcast on the reversed topology"
 
 
 def test_too_large_input_gives_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for asked, says in (
-        (("bounds", "--collective", "alltoall", "--topo", "torus:128x100"), "163840000 chunks"),
+        (("bound", "--collective", "alltoall", "--topo", "torus:128x100"), "163840000 chunks"),
         (("pareto", "--collective", "alltoall", "--topo", "torus:128x100"), "163840000 chunks"),
     ):
         code, _, err = sccl(*asked)
         assert code == 2
         assert says in " ".join(err.split())
 
-    words = ("bounds", "--collective", "allgather", "--topo", "hypercube:10", "--steps")
+    words = ("bound", "--collective", "allgather", "--topo", "hypercube:10", "--steps")
     code, _, err = sccl(*words, "40")
     assert code == 2
     assert "a sweep over k work" in " ".join(err.split())
@@ -359,7 +345,7 @@ def test_too_large_input_gives_one_sentence_at_once(monkeypatch: pytest.MonkeyPa
     def slow(*_: object) -> None:
         raise AssertionError("bounds are computed before it is known that a limit is too large")
 
-    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", slow)
+    monkeypatch.setattr("sccl.cli.bound.lower_bounds", slow)
     code, _, err = sccl(*words, "513")
     assert (code, "expected at most 512" in " ".join(err.split())) == (2, True)
 
@@ -385,12 +371,12 @@ def test_symmetries_of_a_file_are_checked_first_and_used_where_they_fit(tmp_path
 
 
 def test_allreduce_bounds_name_their_class() -> None:
-    code, out, _ = sccl("bounds", "--collective", "allreduce", "--topo", "full:4")
+    code, out, _ = sccl("bound", "--collective", "allreduce", "--topo", "full:4")
     assert code == 0
     assert "every algorithm" in out
     assert "S >= 1: rank 1 needs the contribution of rank 0, 1 link away" in out
     assert "these bounds hold for one family: reducescatter-then-allgather compositions" in out
-    code, out, _ = sccl("bounds", "--collective", "allreduce", "--topo", "full:4", "--json")
+    code, out, _ = sccl("bound", "--collective", "allreduce", "--topo", "full:4", "--json")
     found = json.loads(out)
     assert (found["scope"], found["steps"], found["bandwidth"]) == ("", 1, "1/2")
     (composed,) = found["classes"]
@@ -399,7 +385,7 @@ def test_allreduce_bounds_name_their_class() -> None:
     assert composed["class"] == "composed of equal halves"
     assert (
         "allreduce on full:4, composed of equal halves"
-        in sccl("bounds", "--collective", "allreduce", "--topo", "full:4")[1]
+        in sccl("bound", "--collective", "allreduce", "--topo", "full:4")[1]
     )
 
 
@@ -413,7 +399,7 @@ def test_problem_of_equal_halves_is_reported() -> None:
 
 def test_bound_by_the_dual_says_how_its_numbers_become_the_original_s() -> None:
     def told(collective: str) -> str:
-        return sccl("bounds", "--collective", collective, "--topo", "dgx1")[1]
+        return sccl("bound", "--collective", collective, "--topo", "dgx1")[1]
 
     assert "per round; for reducescatter, C is 8 times as large as for its dual" in told(
         "reducescatter"
@@ -438,12 +424,12 @@ def test_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", crash)
-    code, _, err = sccl("bounds", "--collective", "allgather", "--topo", "full:4")
+    monkeypatch.setattr("sccl.cli.bound.lower_bounds", crash)
+    code, _, err = sccl("bound", "--collective", "allgather", "--topo", "full:4")
     assert code == 4
     assert "RuntimeError: boom" in err
     monkeypatch.setattr("sccl.cli.report.is_interrupted", lambda: True)  # and so it broke
-    code, _, err = sccl("bounds", "--collective", "allgather", "--topo", "full:4")
+    code, _, err = sccl("bound", "--collective", "allgather", "--topo", "full:4")
     assert (code, err) == (130, "interrupted\n")
 
 
@@ -490,18 +476,18 @@ def test_topo_list_show_and_schema() -> None:
     ],
 )
 def test_schemas_are_schemas(shape: str) -> None:
-    schema = json.loads(sccl("topo", "schema", "--of", shape)[1])
+    schema = json.loads(sccl("doctor", "schema", shape)[1])
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
 def test_files_satisfy_the_published_schemas(tmp_path: Path) -> None:
-    schema = json.loads(sccl("topo", "schema")[1])
+    schema = json.loads(sccl("doctor", "schema", "topology")[1])
     for path in sorted(data_dir("topologies").glob("*.json")):
         jsonschema.validate(json.loads(path.read_text()), schema)
     jsonschema.validate(json.loads(sccl("topo", "show", "z52-pcie", "--json")[1]), schema)
     path = tmp_path / "a.json"
     sccl(*SOLVE, "--chunks", "1", "--steps", "2", "--rounds", "2", "-o", path)
-    of_algorithms = json.loads(sccl("topo", "schema", "--of", "algorithm")[1])
+    of_algorithms = json.loads(sccl("doctor", "schema", "algorithm")[1])
     algorithm = json.loads(path.read_text())
     jsonschema.validate(algorithm, of_algorithms)
     with pytest.raises(jsonschema.ValidationError):
@@ -511,7 +497,7 @@ def test_files_satisfy_the_published_schemas(tmp_path: Path) -> None:
 def test_degraded_machine_is_ready_for_synthesis(tmp_path: Path) -> None:
     path = tmp_path / "degraded.json"
     code, out, _ = sccl(
-        "topo", "without", "dgx1", "--link", "0-4", "--rank", "3", "-o", path
+        "topo", "edit", "dgx1", "--remove-link", "0-4", "--remove-rank", "3", "-o", path
     )  # fmt: skip
     assert code == 0
     assert "4 is now 3" in out
@@ -520,7 +506,7 @@ def test_degraded_machine_is_ready_for_synthesis(tmp_path: Path) -> None:
     assert code == 0
     assert found["topology"] == "dgx1-without-0to4-4to0-rank3"
     assert found["points"]
-    code, out, _ = sccl("topo", "without", "line:3", "--link", "0>1", "-o", path)
+    code, out, _ = sccl("topo", "edit", "line:3", "--remove-link", "0>1", "-o", path)
     assert "no path leads from rank 0 to 1" in out
 
 
@@ -551,7 +537,7 @@ def test_smt2_goes_to_stdout_or_a_file(tmp_path: Path) -> None:
 
 def test_version_and_help() -> None:
     assert sccl("--version")[1].startswith("sccl 0.")
-    for verb in ("pareto", "solve", "bounds", "show", "check", "smt2", "topo"):
+    for verb in ("pareto", "solve", "bound", "show", "check", "project", "topo"):
         assert verb in sccl("--help")[1]
         assert sccl(verb, "--help")[0] == 0
 

@@ -29,7 +29,7 @@ def sccl(*arguments: str | Path) -> tuple[int, str, str]:
 def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of two sweeps, of limits, and of a certificate."""
     folder = tmp_path_factory.mktemp("sweeps") / "found"
-    asked = ("--topo", "ring:4", "--out", folder, "--collective")
+    asked = ("--topo", "ring:4", "--output", folder, "--collective")
     for collective in ("allgather", "broadcast"):
         assert sccl("pareto", "--no-store", *asked, collective)[0] == 0
     assert sccl("limits", *asked, "allgather")[0] == 0
@@ -60,7 +60,7 @@ def test_folders_files_and_patterns_are_the_same(form: str, found: Path, tmp_pat
     code, out, _ = sccl("show", *given)
     assert (code, out.count("Topology: chunks per round")) == (0, len(files))
     assert all(f"# {file}\n" in out for file in files)
-    code, out, _ = sccl("codegen", *given, "-o", tmp_path / "p")
+    code, out, _ = sccl("project", "new", *given, "-o", tmp_path / "p")
     assert (code, "6 algorithms of allgather, broadcast for 4 ranks" in out) == (0, True)
     code, out, _ = sccl("explore", *given, "-o", tmp_path / "p.html")
     assert (code, out.startswith("6 algorithms in ")) == (0, True)
@@ -92,16 +92,16 @@ def test_sweeps_files_are_drawn_as_its_folder_is(found: Path, tmp_path: Path) ->
 
 
 def test_certificates_of_several_folders(found: Path, tmp_path: Path) -> None:
-    code, out, _ = sccl("verify-certificate", found, "--json")
+    code, out, _ = sccl("certificate", "verify", found, "--json")
     claims = len(json.loads(out)["claims"])
     assert code == 0
     (tmp_path / "two").symlink_to(found)
     (tmp_path / "one").symlink_to(found)
     for given in ([f"{tmp_path}/*"], [tmp_path / "two", tmp_path / "one", tmp_path / "one"]):
-        code, out, _ = sccl("verify-certificate", *given)
+        code, out, _ = sccl("certificate", "verify", *given)
         assert (code, f"{2 * claims} claims: " in out) == (0, True)
         assert f"# {tmp_path / 'one'}\n" in out
-    code, out, _ = sccl("verify-certificate", *sorted(found.glob("*.json")))
+    code, out, _ = sccl("certificate", "verify", *sorted(found.glob("*.json")))
     assert (code, f"{claims} claims: " in out) == (0, True)
 
 
@@ -143,7 +143,7 @@ def test_algorithms_made_by_hand_need_not_say_their_kind(tmp_path: Path) -> None
 
 def project(found: Path, *more: str | Path) -> tuple[int, str]:
     """Generate a project of one algorithm, and return the exit code and the output."""
-    code, out, err = sccl("codegen", found / "allgather-ring-4-c2-s2-r3.json", *more)
+    code, out, err = sccl("project", "new", found / "allgather-ring-4-c2-s2-r3.json", *more)
     return code, out + err
 
 
@@ -168,10 +168,10 @@ def test_another_project_is_not_overwritten(found: Path, tmp_path: Path) -> None
     before = contents(place)
     code, said = project(found, "-o", place, "--target", "cuda")
     assert (code, "another project" in said, "--force" in said) == (2, True, True)
-    code, _, err = sccl("codegen", found, "-o", place)
+    code, _, err = sccl("project", "new", found, "-o", place)
     assert (code, "another project" in err, "--force" in err) == (2, True, True)
     assert contents(place) == before
-    code, out, _ = sccl("codegen", found, "-o", place, "--force")
+    code, out, _ = sccl("project", "new", found, "-o", place, "--force")
     assert (code, "6 algorithms" in out) == (0, True)
     assert contents(place) != before
 
@@ -244,7 +244,7 @@ def test_groups_that_do_not_fit_leave_nothing_behind(
     groups: str, says: str, tmp_path: Path
 ) -> None:
     asked = ("--topo", "dgx1", "--collective", "allgather", "--groups", groups)
-    for verb in (("pareto", "--out"), ("limits", "--out"), ("pareto", "--certify")):
+    for verb in (("pareto", "--output"), ("limits", "--output"), ("pareto", "--certify")):
         code, out, err = sccl(verb[0], *asked, verb[1], tmp_path / "found")
         assert (code, out) == (2, "")
         assert says in err
@@ -253,7 +253,7 @@ def test_groups_that_do_not_fit_leave_nothing_behind(
 
 def test_groups_go_with_no_counts_and_no_common_root(tmp_path: Path) -> None:
     (tmp_path / "counts").write_text("1 2 3 4")
-    asked = ("bounds", "--topo", "ring:4", "--groups", "0-1,2-3", "--collective")
+    asked = ("bound", "--topo", "ring:4", "--groups", "0-1,2-3", "--collective")
     code, _, err = sccl(*asked, "gatherv", "--counts", tmp_path / "counts")
     assert (code, "leave one out" in err) == (2, True)
     code, _, err = sccl(*asked, "broadcast", "--root", "1")
@@ -263,7 +263,7 @@ def test_groups_go_with_no_counts_and_no_common_root(tmp_path: Path) -> None:
 def test_option_of_groups_is_short_for_a_collective_in_groups(tmp_path: Path) -> None:
     file = tmp_path / "groups.json"
     file.write_text(json.dumps({"groups": [{"ranks": [0, 1]}, {"ranks": [2, 3]}]}))
-    asked = ("bounds", "--json", "--topo", "ring:4", "--collective")
+    asked = ("bound", "--json", "--topo", "ring:4", "--collective")
     long = sccl(*asked, "alltoall@0-1/2-3")
     assert long[0] == 0
     for groups in ("0-1,2-3", "2x2", str(file)):
@@ -278,16 +278,18 @@ def test_file_of_groups_may_name_every_collective(tmp_path: Path) -> None:
     rooted = {"ranks": [1, 0], "collective": "gather", "root": 0}
     alike = {"ranks": [2, 3, 4], "collective": "broadcast"}
     file.write_text(json.dumps({"groups": [rooted, alike]}))
-    long = sccl("bounds", "--json", "--topo", "ring:5", "--collective", file)
-    short = sccl("bounds", "--json", "--topo", "ring:5", "--groups", file)
+    long = sccl("bound", "--json", "--topo", "ring:5", "--collective", file)
+    short = sccl("bound", "--json", "--topo", "ring:5", "--groups", file)
     assert long == short
     assert long[0] == 0
-    code, text, _ = sccl("tacos", "--json", "--topo", "ring:5", "--groups", file, "--size", "24")
+    code, text, _ = sccl(
+        "synth", "tacos", "--json", "--topo", "ring:5", "--groups", file, "--size", "24"
+    )
     assert code == 0
     again = shlex.split(json.loads(text)["again"])
-    assert again[2:6] == ["--topo", "ring:5", "--groups", str(file)]
+    assert again[3:7] == ["--topo", "ring:5", "--groups", str(file)]
     anew = json.loads(sccl(*again[1:], "--json")[1])
     assert {**anew, "seconds": 0} == {**json.loads(text), "seconds": 0}
     file.write_text(json.dumps({"groups": [rooted, {"ranks": [2, 3, 4]}]}))
-    code, _, err = sccl("bounds", "--topo", "ring:5", "--groups", file)
+    code, _, err = sccl("bound", "--topo", "ring:5", "--groups", file)
     assert (code, "$.groups[1]: the group has no collective" in err) == (2, True)

@@ -22,13 +22,47 @@ COMMAND = (sys.executable, "-c", "from sccl.cli.main import app; app(prog_name='
 COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-7][0-9;]*m")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_one_example_that_parses(name: str) -> None:
-    command = COMMANDS[name]
-    assert command.epilog.startswith(f"Example: {name}")
-    words = shlex.split(command.epilog.removeprefix("Example: "))[len(name.split()) :]
-    command.make_context(name, words)  # raises if an option or argument is not there
-    assert command.epilog in " ".join(help_of(name).split())
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_examples_of_a_verb_parse_and_are_in_its_help(verb: Verb) -> None:
+    assert 1 <= len(verb.examples) <= 3
+    text = " ".join(help_of(_callable_name(verb)).split())
+    for example in verb.examples:
+        words = shlex.split(example)[1:]
+        assert words[:1] == verb.name.split()[:1]
+        skipped = (
+            1 if example == "sccl doctor" or "doctor --json" in example else len(verb.name.split())
+        )
+        arguments = words[1:] if "NAME" in verb.name else words[skipped:]
+        COMMANDS[f"sccl {verb.name}"].make_context(verb.name, arguments)  # raises if one is unknown
+        assert " ".join(example.split()) in text
+
+
+def _callable_name(verb: Verb) -> str:
+    return f"sccl {verb.name}".replace("NAME", "ring")
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_help_fits_on_one_screen(verb: Verb) -> None:
+    words = _callable_name(verb).split()[1:]
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, [*words, "--help"])
+    assert len(result.stdout.splitlines()) <= 40
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_complete_help_lists_every_option_that_is_not_hidden(verb: Verb) -> None:
+    command = COMMANDS[f"sccl {verb.name}"]
+    flags = [max(p.opts, key=len) for p in command.params if not getattr(p, "hidden", False)]
+    has_more = "--help-all" in flags
+    text = help_of(f"{_callable_name(verb)}", "--help-all" if has_more else "--help")
+    assert all(flag in text for flag in flags if flag.startswith("--"))
+    assert " ".join(command.help.split()) in " ".join(text.split())
+
+
+def test_site_options_come_from_the_environment() -> None:
+    sweep = ("pareto", "--collective", "allgather", "--topo", "ring:4")
+    result = CliRunner(env={"SCCL_TLS_CA": "x.pem"}).invoke(app, sweep)
+    assert (result.exit_code, "TLS files are given without --cluster" in result.stderr) == (2, True)
+    assert "--tls-ca" not in help_of("sccl pareto", "--help-all")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -45,10 +79,12 @@ def test_paragraphs_of_help_are_single_lines(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "is_listed"), [("pareto", False), ("solve", False), ("limits", True), ("teccl", True)]
+    ("verb", "is_listed"),
+    [("pareto", False), ("solve", False), ("synth fastest", True), ("synth teccl", True)],
 )
 def test_verbs_list_counts_if_they_accept_unequal_parts(verb: str, is_listed: bool) -> None:
-    assert ("--counts" in help_of(f"sccl {verb}")) is is_listed
+    option = "--help-all"
+    assert ("--counts" in help_of(f"sccl {verb}", option)) is is_listed
 
 
 def test_refused_counts_name_verbs_that_accept_them(tmp_path: Path) -> None:
@@ -56,11 +92,11 @@ def test_refused_counts_name_verbs_that_accept_them(tmp_path: Path) -> None:
     words = "pareto --collective allgatherv --topo ring:4 --counts"
     result = CliRunner().invoke(app, [*words.split(), str(tmp_path / "parts.txt")])
     assert result.exit_code == 2
-    assert "use 'sccl teccl' or 'sccl limits --time'" in result.stderr
+    assert "use 'sccl synth teccl' or 'sccl synth fastest'" in result.stderr
 
 
-def help_of(name: str) -> str:
-    result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*name.split()[1:], "--help"])
+def help_of(name: str, option: str = "--help") -> str:
+    result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*name.split()[1:], option])
     assert result.exit_code == 0
     return result.stdout
 
@@ -78,7 +114,7 @@ def test_listing_verbs_loads_none_of_them() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    loaded = [f"sccl.cli{name}" for name in ("", ".signals", ".verbs", ".main")]
+    loaded = [f"sccl.cli{name}" for name in ("", ".renamed", ".signals", ".verbs", ".main")]
     assert done.stderr.strip() == str(loaded)
 
 
@@ -141,8 +177,9 @@ def test_full_disk_gives_one_sentence(unbuffered: str) -> None:
 
 def test_verbs_are_grouped() -> None:
     text = help_of("sccl")
-    panels = re.findall(r"─ (\w+) ─", text)
-    assert panels == ["Options", "Find", "Look", "Run", "Train", "Prove", "Manage"]
+    panels = re.findall(r"─ (\w[\w ]+) ─", text)
+    groups = ["Find", "Inspect", "Run", "Machines and training", "Proofs and tools"]
+    assert panels == ["Options", *groups]
     assert "Commands" not in text
 
 
@@ -169,12 +206,12 @@ def offered(shell: str, line: str) -> list[str]:
         ("sccl solve --collective all", ["allgather", "allreduce", "alltoall"]),
         ("sccl pareto --solver ", ["cadical", "cpsat", "portfolio", "z3"]),
         ("sccl pareto --symmetry ", ["auto", "none", "translations"]),
-        ("sccl codegen --target ", ["cuda", "hip", "host"]),
+        ("sccl project new --target ", ["cuda", "hip", "host"]),
         ("sccl plot --what a", ["arrival"]),
-        ("sccl bench project --against ", ["mpi"]),
-        ("sccl run project --collective allg", ["allgather"]),
+        ("sccl project bench project --against ", ["mpi"]),
+        ("sccl project run project --collective allg", ["allgather"]),
         ("sccl pareto --topo mine.js", []),  # then the shell offers files
-        ("sccl ver", ["verify-certificate"]),
+        ("sccl certificate ver", ["verify"]),
     ],
 )
 def test_words_are_completed(line: str, offers: list[str]) -> None:

@@ -27,7 +27,7 @@ from tests.kit.scripts import scripted_mpi
 from tests.kit.tools import tried_tools
 
 COMMANDS = {name.removeprefix("sccl "): verb for name, verb in commands.COMMANDS.items()}
-SIZES = ("--sizes", "4..8")
+SIZES = ("--size", "4..8")
 
 
 def strict(kind: str) -> dict[str, Any]:
@@ -47,14 +47,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 MEASURED = {"run", "bench", "tune"}
 ATTACHED = {"optimizer"}
 """Verbs of a running job, which have separate tests."""
-OTHERWISE = {"time-limit"}
-"""Verbs that only print a document on request, which have separate tests."""
 
 
 def test_every_verb_takes_json_and_is_tested_here() -> None:
     assert all("json" in {p.name for p in command.params} for command in COMMANDS.values())
-    assert {*CASES, *MEASURED, *ATTACHED, "topo schema"} == set(COMMANDS)
-    assert {kind for kind, _ in CASES.values()} | MEASURED | ATTACHED | OTHERWISE | {"error"} == {
+    elsewhere = {f"project {verb}" for verb in MEASURED} | {"train control"}
+    cases = [f"{case} " for case in CASES]
+    tested = {name for name in COMMANDS if any(c.startswith(f"{name} ") for c in cases)}
+    assert tested | elsewhere | {"synth NAME"} == set(COMMANDS)
+    assert "synth ring" in CASES
+    assert {kind for kind, _ in CASES.values()} | MEASURED | ATTACHED | {"error"} == {
         *OUTPUTS,
         "fabric",
         "sketch",
@@ -71,8 +73,8 @@ def test_table_of_outputs_says_what_they_say(kind: str) -> None:
 @pytest.mark.parametrize("verb", CASES)
 def test_printed_json_matches_its_schema(verb: str, place: Path) -> None:
     kind, arguments = CASES[verb]
-    asked = (*verb.split()[:2], *arguments(place))
-    code, found = tried_tools() if verb == "doctor" else run(*asked)
+    asked = (*verb.split(), *arguments(place))
+    code, found = tried_tools() if verb == "doctor test" else run(*asked)
     assert code in (0, 1), found
     assert (found["kind"], found["schema"]) == (kind, 1)
     jsonschema.validate(found, schema_of_kind(kind))
@@ -82,7 +84,7 @@ def test_printed_json_matches_its_schema(verb: str, place: Path) -> None:
 
 
 def test_inputs_are_told_by_their_digests(place: Path) -> None:
-    _, asked = run("bounds", *QUESTION)
+    _, asked = run("bound", *QUESTION)
     _, found = run("pareto", *QUESTION, "--no-store")
     assert set(asked["inputs"]) == {"topology", "collective"}
     assert found["inputs"] == asked["inputs"]
@@ -108,7 +110,7 @@ def test_sweep_files_match_their_schema(place: Path, tmp_path: Path) -> None:
         several = run(verb, "--collective", "allreduce", "--topo", "ring:4", *more)[1]
         assert several["classes"]
         jsonschema.validate(several, strict("frontier"))
-    assert run("pareto", *QUESTION, "--no-store", "--out", tmp_path)[0] == 0
+    assert run("pareto", *QUESTION, "--no-store", "--output", tmp_path)[0] == 0
     for path in tmp_path.iterdir():  # the same question writes the same bytes
         assert path.read_bytes() == (place / "found" / path.name).read_bytes()
 
@@ -124,7 +126,7 @@ def test_projects_are_measured_and_their_data_checked(place: Path, tmp_path: Pat
     """It uses scripts. The tests of the documentation pages use the real programs."""
     project, mpi = place / "project", ("--mpi", scripted_mpi(tmp_path, MEASURES))
     for verb, more in (("run", ()), ("bench", ("--repeat", "1")), ("tune", ("--repeat", "1"))):
-        code, found = run(verb, project, *SIZES, *more, *mpi)
+        code, found = run("project", verb, project, *SIZES, *more, *mpi)
         assert code == 0, found
         jsonschema.validate(found, strict(verb))
         assert [(x["collective"], x["sizes"]) for x in found["checked"]] == [("allgather", 2)]
@@ -132,7 +134,7 @@ def test_projects_are_measured_and_their_data_checked(place: Path, tmp_path: Pat
         assert {timing["contender"] for timing in found["timings"]} == (
             {"0e", "0d"} if verb == "tune" else {str(project)}
         )
-    done = CliRunner().invoke(app, ["run", *map(str, (project, *SIZES, *mpi))])
+    done = CliRunner().invoke(app, ["project", "run", *map(str, (project, *SIZES, *mpi))])
     assert f"building {project} with " in done.stderr
     assert "# data of all sizes right, 2 sizes of allgather: every byte" in done.stdout
     assert [line.split()[0] for line in done.stdout.splitlines()[3:5]] == ["4", "8"]
@@ -150,19 +152,19 @@ def test_command_line_that_cannot_be_read_is_an_error_in_json(verb: str) -> None
 
 
 NEEDS_NOTHING = {
-    "doctor",
-    "fabric list",
-    "schema",
+    "doctor cache list",
+    "doctor schema",
+    "doctor test",
+    "synth list",
+    "topo import",
     "topo list",
-    "topo probe",
-    "topo schema",
-    "store ls",
+    "train fabrics",
 }
 
 
 @pytest.mark.parametrize("verb", sorted(set(COMMANDS) - NEEDS_NOTHING))
 def test_no_arguments_at_all_are_an_error_in_json(verb: str) -> None:
-    code, found = run(*verb.split())
+    code, found = run(*verb.replace("NAME", "ring").split())
     jsonschema.validate(found, strict("error"))
     assert (code, found["error"]["exit_code"]) == (2, 2)
 
@@ -173,11 +175,11 @@ def test_no_arguments_at_all_are_an_error_in_json(verb: str) -> None:
         ["solve", "--collective", "allgahter", "--topo", "dgx1", *SIZE],
         ["pareto", "--collective", "allgather", "--topo", "nowhere.json"],
         ["check", "nowhere.json"],
-        ["run", "."],
-        ["store", "export", "ff", "-o", "x.json"],
+        ["project", "run", "."],
+        ["doctor", "cache", "export", "ff", "-o", "x.json"],
         ["topo", "show", "torus:0x4"],
-        ["schema", "frontiers"],
-        ["verify-certificate", "."],
+        ["doctor", "schema", "frontiers"],
+        ["certificate", "verify", "."],
     ],
     ids=lambda words: " ".join(words[:2]),
 )
@@ -207,8 +209,8 @@ def test_failing_verb_prints_an_error_document(
     def end(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", end)
-    got, found = run("bounds", *QUESTION)
+    monkeypatch.setattr("sccl.cli.bound.lower_bounds", end)
+    got, found = run("bound", *QUESTION)
     jsonschema.validate(found, strict("error"))
     assert (got, found["error"]["exit_code"], found["error"]["type"]) == (code, code, kind)
 
@@ -261,13 +263,13 @@ def test_names_are_never_raw_on_a_terminal(tmp_path: Path) -> None:
         assert "\x1b[31m" not in done.stdout
         assert "\\x1b]0;owned\\x07[red]x" in done.stdout
         assert "\x1b]" not in done.stdout
-    done = CliRunner().invoke(app, ["codegen", str(path), "-o", str(tmp_path / "p\nq")])
+    done = CliRunner().invoke(app, ["project", "new", str(path), "-o", str(tmp_path / "p\nq")])
     assert "p\nq" not in done.output
 
 
 @pytest.mark.parametrize("kind", [*OUTPUTS, *SHAPE_NAMES])
 def test_schemas_are_printed(kind: str) -> None:
-    code, found = run("schema", kind)
+    code, found = run("doctor", "schema", kind)
     assert code == 0
     jsonschema.Draft202012Validator.check_schema(found)
     assert found["$schema"].endswith("2020-12/schema")

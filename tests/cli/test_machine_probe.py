@@ -1,4 +1,4 @@
-"""``sccl topo probe``: vendors' tools that are scripts, tools that fail, and none at all."""
+"""``sccl topo import``: vendors' tools that are scripts, tools that fail, and none at all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ASIC = "GPU: 0\n    ASIC:\n        MARKET_NAME: AMD Instinct MI300X\n        VEN
 
 def probed(tools: Path, *words: str) -> Topology:
     """Return the machine that is found, as its file has it."""
-    code, _, said = sccl("topo", "probe", "--tools", tools, "-o", tools / "m.json", *words)
+    code, _, said = sccl("topo", "import", "--tools", tools, "-o", tools / "m.json", *words)
     assert code == 0, said
     return resolve_topology(str(tools / "m.json"))
 
@@ -63,7 +63,7 @@ def test_same_machine_is_found_and_imported(tmp_path: Path) -> None:
 
 def test_probe_reports_its_commands(tmp_path: Path) -> None:
     tools = scripted_tool(tmp_path, "nvidia-smi", {"topo": NVLINKS})
-    code, text, _ = sccl("topo", "probe", "--tools", tools, "--json")
+    code, text, _ = sccl("topo", "import", "--tools", tools, "--json")
     found = json.loads(text)
     assert (code, found["kind"], found["format"]) == (0, "topo-import", "nvidia-smi")
     assert found["understood"][0] == f"asked: nvidia-smi topo -m of {tools / 'nvidia-smi'}"
@@ -75,7 +75,7 @@ def test_kind_that_does_not_fit_is_no_obstacle(tmp_path: Path) -> None:
     told = {"topo": NVLINKS, "--query-gpu=pci.bus_id,name": B200.replace("B200", "L40")}
     tools = scripted_tool(tmp_path, "nvidia-smi", told)
     assert {link.gb_per_s for link in probed(tools).links} == {25.0}
-    code, _, said = sccl("topo", "probe", "--tools", tools, "--gpu", "l40")
+    code, _, said = sccl("topo", "import", "--tools", tools, "--gpu", "l40")
     assert code == 2
     assert "GPU0 and GPU1 are joined by 18 NVLinks" in said
 
@@ -95,7 +95,7 @@ def test_tool_that_fails_leaves_the_turn_to_the_next(tmp_path: Path) -> None:
     scripted_tool(tmp_path, "rocm-smi", {"--showtopo": rocm_smi.EXAMPLE})
     assert probed(tmp_path).ranks == 3
     (tmp_path / "rocm-smi").unlink()
-    code, _, said = sccl("topo", "probe", "--tools", tmp_path)
+    code, _, said = sccl("topo", "import", "--tools", tmp_path)
     assert code == 4
     assert "nvidia-smi topo -m ended with exit code 9, it printed: it has no driver" in said
 
@@ -106,7 +106,7 @@ def test_without_a_tool_it_is_said_what_to_do(
     monkeypatch.setenv("PATH", str(tmp_path))
     asked = ((), "on the PATH"), (("--tools", str(tmp_path)), f"in {tmp_path}")
     for words, where in asked:
-        code, out, said = sccl("topo", "probe", "-o", tmp_path / "m.json", *words)
+        code, out, said = sccl("topo", "import", "-o", tmp_path / "m.json", *words)
         assert (code, out) == (4, "")
         flat = " ".join(said.split())
         assert f"none of nvidia-smi, rocm-smi, amd-smi is {where}: on the machine itself" in flat
@@ -115,7 +115,7 @@ def test_without_a_tool_it_is_said_what_to_do(
 
 def test_tool_output_without_matrix_is_rejected(tmp_path: Path) -> None:
     tools = scripted_tool(tmp_path, "nvidia-smi", {"topo": "No devices were found\n"})
-    code, _, said = sccl("topo", "probe", "--tools", tools, "-o", tmp_path / "m.json")
+    code, _, said = sccl("topo", "import", "--tools", tools, "-o", tmp_path / "m.json")
     assert code == 2
     assert "nvidia-smi topo -m: no row of a GPU has the X of its own column" in " ".join(
         said.split()

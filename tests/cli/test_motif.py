@@ -1,4 +1,4 @@
-"""``sccl motif``: tables of recipes' results, and invalid recipes."""
+"""``sccl train motif``: tables of recipes' results, and invalid recipes."""
 
 from __future__ import annotations
 

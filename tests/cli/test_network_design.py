@@ -24,7 +24,7 @@ def test_table_that_is_published() -> None:
     """N = 1,024 and d = 4 (Zhao et al., NSDI 2025): R/C d / N by steps."""
     published = {"kautz:4x1024": (5, 1.332), "linegraph:3:circulant:16:3,4": (6, 1.020)}
     for name, (steps, cost) in published.items():
-        code, told, _ = sccl("bounds", "--collective", "allgather", "--topo", name)
+        code, told, _ = sccl("bound", "--collective", "allgather", "--topo", name)
         assert code == 0
         line = next(line for line in told.splitlines() if line.startswith("attained"))
         assert f"S = {steps}, R/C = " in line
@@ -122,7 +122,7 @@ def test_interrupted_it_tells_what_there_is() -> None:
 def test_network_design_is_printed_drawn_and_written(tmp_path: Path) -> None:
     file, picture = tmp_path / "n.json", tmp_path / "n.svg"
     code, told, _ = sccl(
-        *("design", "--ranks", "8", "--degree", "2", "-o", file, "--plot", picture)
+        *("topo", "design", "--ranks", "8", "--degree", "2", "-o", file, "--plot", picture)
     )
     assert code == 0
     assert "lower bounds for networks of this size: 3 steps (Moore), R/C 7/2" in told
@@ -142,5 +142,5 @@ def test_network_design_is_printed_drawn_and_written(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_designs_are_rejected(words: tuple[str, ...], says: str) -> None:
-    code, _, told = sccl("design", *words)
+    code, _, told = sccl("topo", "design", *words)
     assert (code, says in " ".join(told.split())) == (2, True), told

@@ -35,11 +35,13 @@ def sccl(*arguments: str | Path) -> tuple[int, str, str]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a frontier, its limits, its algorithms and a topology."""
     folder = tmp_path_factory.mktemp("made")
-    for name, more in (("sweep", ("--out", folder / "found")), ("limits", ("--limit",))):
-        code, out, _ = sccl(*ALLGATHER, *more, "--json")
+    sweep = (*ALLGATHER, "--output", folder / "found")
+    limits = ("limits", "--collective", "allgather", "--topo", "ring:4")
+    for name, words in (("sweep", sweep), ("limits", limits)):
+        code, out, _ = sccl(*words, "--json")
         assert code == 0
         (folder / f"{name}.json").write_text(out)
-    code, _, _ = sccl("topo", "without", "ring:4", "--link", "0-1", "-o", folder / "line.json")
+    code, _, _ = sccl("topo", "edit", "ring:4", "--remove-link", "0-1", "-o", folder / "line.json")
     assert code == 0
     return folder
 
@@ -51,15 +53,16 @@ def test_sweep_draws_its_frontier_and_times(tmp_path: Path) -> None:
     text = path.read_text()
     assert "allgather on ring:4: latency against bandwidth" in text
     assert "allgather on ring:4: time by buffer size" in text
-    code, out, err = sccl(*ALLGATHER, "--limit", "--plot", path, "--json")
+    limits = ("limits", "--collective", "allgather", "--topo", "ring:4")
+    code, out, err = sccl(*limits, "--plot", path, "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["points"]
 
 
 def test_other_classes_of_allreduce_are_overlaid(tmp_path: Path) -> None:
     path = tmp_path / "p.svg"
-    limits = ("--limit", "--plot", path)
-    assert sccl("pareto", "--collective", "allreduce", "--topo", "ring:3", *limits)[0] == 0
+    limits = ("limits", "--collective", "allreduce", "--topo", "ring:3")
+    assert sccl(*limits, "--plot", path)[0] == 0
     assert all(f">{name}<" in path.read_text() for name in ("composed", "trees", "gathered"))
 
 

@@ -1,4 +1,4 @@
-"""``sccl profile`` and ``sccl topo infer``: from measurements to machines, and bad input."""
+"""``sccl topo profile`` and ``sccl topo infer``: from measurements to machines, and bad input."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pcie_file(folder: Path, shown: PcieMeasurements) -> Path:
 def test_file_of_measurements_becomes_a_machine(tmp_path: Path) -> None:
     file = kept(tmp_path, measured(TWO_KINDS, 4, "cli", 0.02))
     output, picture = tmp_path / "machine.json", tmp_path / "links.svg"
-    code, said, _ = run("profile", "--measurements", file, "-o", output, "--plot", picture)
+    code, said, _ = run("topo", "profile", "--measurements", file, "-o", output, "--plot", picture)
     assert code == 0
     assert "cost 1: alpha 0.7 us, 25 GB/s (4 links)" in said
     assert "cost 2: alpha 2 us, 10 GB/s (8 links)" in said
@@ -56,14 +56,20 @@ def test_file_of_measurements_becomes_a_machine(tmp_path: Path) -> None:
     assert "4 links: 0.7 µs, 25 GB/s" in drawn
     assert "one after another" in drawn
     first = output.read_bytes(), picture.read_bytes()
-    assert run("profile", "--measurements", file, "-o", output, "--plot", picture)[0] == 0
+    assert run("topo", "profile", "--measurements", file, "-o", output, "--plot", picture)[0] == 0
     assert (output.read_bytes(), picture.read_bytes()) == first
 
 
 def test_median_is_fitted_where_it_is_asked_for(tmp_path: Path) -> None:
     made = measured({(0, 1): (1.0, 50.0)}, 2, "take")
     slow = tuple(replace(t, us=(t.us[0], 3 * t.us[0], 3 * t.us[0])) for t in made.timings)
-    words = ("profile", "--measurements", kept(tmp_path, replace(made, timings=slow)), "--json")
+    words = (
+        "topo",
+        "profile",
+        "--measurements",
+        kept(tmp_path, replace(made, timings=slow)),
+        "--json",
+    )
     least, median = (json.loads(run(*words, "--take", take)[1]) for take in ("least", "median"))
     assert (least["take"], least["costs"]) == (
         "least",
@@ -85,26 +91,26 @@ def test_measurements_of_pcie_do_too(tmp_path: Path) -> None:
 def test_few_links_have_a_line_each(tmp_path: Path) -> None:
     file = kept(tmp_path, measured({(0, 1): (1.0, 50.0), (1, 0): (1.0, 90.0)}, 2, "lines"))
     picture = tmp_path / "links.svg"
-    assert run("profile", "--measurements", file, "--plot", picture)[0] == 0
+    assert run("topo", "profile", "--measurements", file, "--plot", picture)[0] == 0
     assert "link 0-&gt;1" in picture.read_text()
 
 
 def test_very_many_costs_leave_some_out_of_the_picture(tmp_path: Path) -> None:
     costs = {(u, v): (1.0, 10 * 1.5 ** (4 * u + v)) for u, v in permutations(range(4), 2)}
     file, picture = kept(tmp_path, measured(costs, 4, "many")), tmp_path / "links.svg"
-    assert run("profile", "--measurements", file, "--plot", picture)[0] == 0
+    assert run("topo", "profile", "--measurements", file, "--plot", picture)[0] == 0
     assert "(4 costs of few links left out)" in picture.read_text()
 
 
 def test_known_machine_keeps_its_links(tmp_path: Path) -> None:
     file = kept(tmp_path, measured(TWO_KINDS, 4, "known", 0.02))
     output = tmp_path / "machine.json"
-    code, said, _ = run("profile", "--measurements", file, "--topo", "ring:4", "-o", output)
+    code, said, _ = run("topo", "profile", "--measurements", file, "--topo", "ring:4", "-o", output)
     assert code == 0
     assert "0->2" not in said  # not a link of a ring
     machine = load_topology(output)
     assert {k.edge: k.gb_per_s for k in machine.links if k.src == 0} == {(0, 1): 25, (0, 3): 10}
-    code, said, _ = run("profile", "--measurements", file, "--topo", "ring:4", "--json")
+    code, said, _ = run("topo", "profile", "--measurements", file, "--topo", "ring:4", "--json")
     assert set(json.loads(said)["inputs"]) == {"measurements", "topology"}
 
 
@@ -112,12 +118,13 @@ def test_two_ranks_are_measured_and_fitted(tmp_path: Path) -> None:
     """How long anything takes is the machine's affair, so any misfit is taken."""
     raw, output = tmp_path / "raw.json", tmp_path / "machine.json"
     words = (
+        "topo",
         "profile",
         "--ranks",
         "2",
         "--mpi",
         mpich().folder,
-        "--sizes",
+        "--size",
         "64K..4M",
         "--repeat",
         "2",
@@ -129,7 +136,7 @@ def test_two_ranks_are_measured_and_fitted(tmp_path: Path) -> None:
     assert machine.edges == {(0, 1), (1, 0)}
     assert len(load_measurements(raw).timings) == 2 * 7 * 5
     again = tmp_path / "again.json"
-    fit = ("profile", "--measurements", raw, "--max-misfit", "10", "-o", again)
+    fit = ("topo", "profile", "--measurements", raw, "--max-misfit", "10", "-o", again)
     assert run(*fit)[0] == 0
     assert load_topology(again) == machine
 
@@ -140,7 +147,9 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
     )
     file = kept(tmp_path, Measurements("odd", 2, falling))
     output, picture = tmp_path / "machine.json", tmp_path / "links.svg"
-    code, said, why = run("profile", "--measurements", file, "-o", output, "--plot", picture)
+    code, said, why = run(
+        "topo", "profile", "--measurements", file, "-o", output, "--plot", picture
+    )
     assert (code, said) == (2, "")
     assert why == (
         "error: measurements 'odd' fit no alpha and beta: link 0->1 takes no longer for more "
@@ -157,15 +166,15 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
         (["--ranks", "1"], "ranks is 1, expected 2 to 64"),
         (["--ranks", "3", "--topo", "ring:4"], "ranks is 3, but topology 'ring:4' has 4"),
         (["--topo", "rail:2x2"], "has switches as nodes"),
-        (["--ranks", "2", "--sizes", "4K"], "sizes is '4K', expected from..to"),
+        (["--ranks", "2", "--size", "4K"], "sizes is '4K', expected from..to"),
         (
-            ["--ranks", "2", "--sizes", "4K..1.0001M"],
+            ["--ranks", "2", "--size", "4K..1.0001M"],
             "sizes is '1.0001M', not a whole number of bytes",
         ),
-        (["--ranks", "2", "--sizes", "4K..7K"], "expected at least two, each twice the one before"),
+        (["--ranks", "2", "--size", "4K..7K"], "expected at least two, each twice the one before"),
         (["--ranks", "2", "--chunks", "1,x"], "chunks is '1,x', expected numbers such as 1,2,8"),
         (["--ranks", "2", "--chunks", "0,1"], "chunks is '0,1', expected numbers from 1 to 1024"),
-        (["--ranks", "2", "--sizes", "1K..1G", "--chunks", "8"], "8 chunks of the largest of"),
+        (["--ranks", "2", "--size", "1K..1G", "--chunks", "8"], "8 chunks of the largest of"),
         (["--ranks", "2", "--repeat", "0"], "repeat is 0, expected 1 to 1000"),
         (["--measurements", "FILE", "--ranks", "2"], "--ranks is about measuring"),
         (["--measurements", "FILE", "--save", "x.json"], "--save is about measuring"),
@@ -185,14 +194,16 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
 def test_bad_input_gives_one_sentence(words: list[str], says: str, tmp_path: Path) -> None:
     file = kept(tmp_path, measured({(0, 1): (1.0, 50.0)}, 2, "bad"))
     before = file.read_bytes()
-    code, said, why = run("profile", *(str(file) if word == "FILE" else word for word in words))
+    code, said, why = run(
+        "topo", "profile", *(str(file) if word == "FILE" else word for word in words)
+    )
     assert (code, said) == (2, "")
     assert says in why
     assert why.count("\n") == 1
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("words", [("profile", "--measurements"), ("topo", "infer")])
+@pytest.mark.parametrize("words", [("topo", "profile", "--measurements"), ("topo", "infer")])
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -242,7 +253,7 @@ def test_broken_file_is_told_by_its_field(
     assert isinstance(rows, list)
     file = tmp_path / "m.json"
     file.write_text(json.dumps(fields | {"timings": [row | one for one in rows]}))
-    code, _, why = run("profile", "--measurements", file)
+    code, _, why = run("topo", "profile", "--measurements", file)
     assert code == 2
     assert str(file) in why
     assert says in why

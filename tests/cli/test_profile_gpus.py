@@ -1,4 +1,4 @@
-"""``sccl profile --gpus``: from a compiler to a machine, by scripts in place of both."""
+"""``sccl topo profile --gpus``: from a compiler to a machine, by scripts in place of both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kit.scripts import script
 
 
 def run(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["profile", "--gpus", *(str(word) for word in words)])
+    done = CliRunner().invoke(app, ["topo", "profile", "--gpus", *(str(word) for word in words)])
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -59,7 +59,7 @@ def test_gpus_become_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "between 4 GPUs of one machine: chunks of 1 KiB to 4 KiB" in machine.source
     assert told.read_text().startswith("device 3 1024,2048,4096 1,2,8 0-1 0-2 0-3 1-0 1-2")
     again = tmp_path / "again.json"
-    fit = ["profile", "--measurements", str(raw), "-o", str(again)]
+    fit = ["topo", "profile", "--measurements", str(raw), "-o", str(again)]
     assert CliRunner().invoke(app, fit).exit_code == 0
     assert again.read_bytes() == output.read_bytes()
     assert load_measurements(raw).ranks == 4

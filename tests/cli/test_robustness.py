@@ -121,7 +121,7 @@ def test_interrupted_it_keeps_what_there_is() -> None:
 
 def test_robustness_is_printed_and_drawn(tmp_path: Path) -> None:
     picture = tmp_path / "f.svg"
-    asked = ("robust", "--collective", "allgather", "--topo", "ring:4", "--no-store")
+    asked = ("topo", "robust", "--collective", "allgather", "--topo", "ring:4", "--no-store")
     code, told, _ = sccl(*asked, "--plot", picture)
     assert code == 0
     assert "link 0-1 (+3 alike)" in told

@@ -15,8 +15,8 @@ COMMANDS = {
     "help": ("--help",),
     "pareto": ("pareto", "--collective", "allgather", "--topo", "ring:4", "--no-store"),
     "limits": ("limits", "--collective", "allgather", "--topo", "ring:4"),
-    "bounds": ("bounds", "--collective", "alltoall", "--topo", "ring:4"),
-    "codegen": ("codegen", "--help"),
+    "bounds": ("bound", "--collective", "alltoall", "--topo", "ring:4"),
+    "codegen": ("project", "new", "--help"),
 }
 
 

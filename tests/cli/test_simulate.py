@@ -279,7 +279,7 @@ def test_costs_in_place_of_the_machines_are_those_of_its_budgets_too() -> None:
 @pytest.fixture(scope="module")
 def project(ring: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("simulate") / "project"
-    assert sccl("codegen", ring, "-o", folder)[0] == 0
+    assert sccl("project", "new", ring, "-o", folder)[0] == 0
     return folder
 
 

@@ -1,4 +1,4 @@
-"""``sccl sketch``: checks, output, explanations, drawings, and errors."""
+"""``sccl synth sketch``: checks, output, explanations, drawings, and errors."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def changed(file: Path, **change: object) -> Path:
 
 
 def test_fitting_sketch_is_reported_in_numbers(file: Path) -> None:
-    code, out, _ = sccl("sketch", "check", file)
+    code, out, _ = sccl("synth", "sketch", "check", file)
     assert (code, "a sketch for 2 nodes; --topo MACHINE checks" in out) == (0, True)
-    code, out, _ = sccl("sketch", "check", file, *ON, "--collective", "allreduce")
+    code, out, _ = sccl("synth", "sketch", "check", file, *ON, "--collective", "allreduce")
     assert code == 0
     assert (
         "it fits ndv2x2: it permits 66 of 66 routes, 2 symmetries; for allreduce, 8 of 16 ch" in out
     )
-    found = json.loads(sccl("sketch", "check", file, *ON, "--json")[1])
+    found = json.loads(sccl("synth", "sketch", "check", file, *ON, "--json")[1])
     assert (found["within"], found["between"], found["symmetries"]) == ([64, 64], [2, 2], 2)
     assert found["collective"] is None
 
@@ -59,13 +59,13 @@ def test_fitting_sketch_is_reported_in_numbers(file: Path) -> None:
 def test_profile_is_a_machine_of_as_many_nodes(file: Path, tmp_path: Path) -> None:
     profile = tmp_path / "profile.json"
     profile.write_text(json.dumps(PROFILE))
-    code, out, _ = sccl("sketch", "check", file, "--taccl-topology", profile)
+    code, out, _ = sccl("synth", "sketch", "check", file, "--taccl-topology", profile)
     assert (code, "it fits NDv2_1MBx2: it permits 66 of 192 routes" in out) == (0, True)
     profile.write_text(json.dumps(PROFILE | {"remote_beta": -1}))
-    code, _, err = sccl("sketch", "check", file, "--taccl-topology", profile)
+    code, _, err = sccl("synth", "sketch", "check", file, "--taccl-topology", profile)
     assert code == 2
     assert f"{profile}: remote_beta is -1, expected a cost of more than 0" in err
-    code, _, err = sccl("sketch", "check", file, "--taccl-topology", profile, *ON)
+    code, _, err = sccl("synth", "sketch", "check", file, "--taccl-topology", profile, *ON)
     assert (code, "--topo and --taccl-topology both give a machine" in err) == (2, True)
 
 
@@ -87,13 +87,13 @@ def test_all_that_keep_to_a_sketch_plan_on_a_profile(verb: str, file: Path, tmp_
 
 
 def test_json_output_is_the_same_sketch(file: Path, tmp_path: Path) -> None:
-    code, out, _ = sccl("sketch", "show", file, "--json")
+    code, out, _ = sccl("synth", "sketch", "show", file, "--json")
     assert code == 0
     again = tmp_path / "again.json"
     again.write_text(out)
     assert load_sketch(again) == load_sketch(file)
-    assert sccl("sketch", "show", again, "--json")[1] == out
-    table = sccl("sketch", "show", file, *ON)[1]
+    assert sccl("synth", "sketch", "show", again, "--json")[1] == out
+    table = sccl("synth", "sketch", "show", file, *ON)[1]
     for words in ("0 to 1", "[8, 16]", "64 of 64", "2 of 2", "nodes of 8 ranks"):
         assert words in table
 
@@ -119,7 +119,9 @@ DGX2 = {
 
 def test_sentences_say_all_that_a_sketch_does(file: Path) -> None:
     other = changed(file, **DGX2)
-    code, out, _ = sccl("sketch", "explain", other, "--topo", "dgx2:2", "--collective", "allgather")
+    code, out, _ = sccl(
+        "synth", "sketch", "explain", other, "--topo", "dgx2:2", "--collective", "allgather"
+    )
     assert code == 0
     for words in (
         "2 nodes of 16 ranks each",
@@ -136,7 +138,17 @@ def test_sentences_say_all_that_a_sketch_does(file: Path) -> None:
         "1 MB",
     ):
         assert words in out
-    told = ("sketch", "explain", other, "--topo", "dgx2:2", "--collective", "allgather", "--json")
+    told = (
+        "synth",
+        "sketch",
+        "explain",
+        other,
+        "--topo",
+        "dgx2:2",
+        "--collective",
+        "allgather",
+        "--json",
+    )
     assert tuple(json.loads(sccl(*told)[1])["sentences"]) == tuple(out.splitlines())
 
 
@@ -144,7 +156,7 @@ def test_sentences_say_all_that_a_sketch_does(file: Path) -> None:
 def test_drawing_is_the_same_each_time(file: Path, tmp_path: Path, suffix: str) -> None:
     paths = [tmp_path / f"{name}.{suffix}" for name in ("a", "b")]
     for path in paths:
-        code, out, _ = sccl("sketch", "draw", file, *ON, "-o", path)
+        code, out, _ = sccl("synth", "sketch", "draw", file, *ON, "-o", path)
         assert (code, str(path) in out) == (0, True)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
@@ -169,7 +181,7 @@ def test_unfit_sketch_gives_one_sentence_and_no_drawing(
 ) -> None:
     other, picture = changed(file, **change), tmp_path / "p.svg"
     for words in (("check", other), ("explain", other), ("draw", other, "-o", picture)):
-        code, out, err = sccl("sketch", *words, *ON)
+        code, out, err = sccl("synth", "sketch", *words, *ON)
         assert (code, out) == (2, "")
         assert message in err
         assert err.count("\n") == 1
@@ -196,7 +208,7 @@ def test_collective_that_it_does_not_suit_is_reported(
     file: Path, change: dict[str, object], collective: str, message: str
 ) -> None:
     other = changed(file, **change)
-    code, _, err = sccl("sketch", "check", other, *ON, "--collective", collective)
+    code, _, err = sccl("synth", "sketch", "check", other, *ON, "--collective", collective)
     assert (code, message in err) == (2, True)
 
 
@@ -213,7 +225,7 @@ def test_collective_that_it_does_not_suit_is_reported(
 def test_sketch_and_machine_arguments_are_distinguished(
     file: Path, words: tuple[str, ...], message: str
 ) -> None:
-    code, _, err = sccl("sketch", words[0], file, *words[1:])
+    code, _, err = sccl("synth", "sketch", words[0], file, *words[1:])
     assert (code, message in err) == (2, True)
 
 
@@ -225,7 +237,7 @@ def test_files_are_offered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_schedule_and_a_sketch_need_a_file_each(tmp_path: Path) -> None:
     both = str(tmp_path / "both.json")
     asked = ("--collective", "allgather", "--topo", "ring:3", "--size", "3KB")
-    code, _, said = sccl("taccl", *asked, "-o", both, "--keep-sketch", both)
+    code, _, said = sccl("synth", "taccl", *asked, "-o", both, "--keep-sketch", both)
     assert code == 2
     assert "a schedule and a sketch need a file each" in said
     assert not list(tmp_path.iterdir())

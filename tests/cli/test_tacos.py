@@ -1,4 +1,4 @@
-"""``sccl tacos``: output, files, errors, and resumed runs."""
+"""``sccl synth tacos``: output, files, errors, and resumed runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sccl.synth.common import registry
 from sccl.synth.tacos import matching_problem
 from tests.kit.commands import sccl
 
-ASKED = ("tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", "1MB")
+ASKED = ("synth", "tacos", "--collective", "allgather", "--topo", "torus:3x3", "--size", "1MB")
 
 
 def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
@@ -42,7 +42,16 @@ def test_schedule_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     assert (
         sccl(
-            "tacos", "--collective", "allgather", "--topo", "rail:2x2", "--size", "1MB", "-o", file
+            "synth",
+            "tacos",
+            "--collective",
+            "allgather",
+            "--topo",
+            "rail:2x2",
+            "--size",
+            "1MB",
+            "-o",
+            file,
         )[0]
         == 0
     )
@@ -85,7 +94,7 @@ def test_jobs_write_the_same_file(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "torus:4x4@50,20GB", "--size", "16MiB")
     for jobs in ("1", "2"):
         more = ("--restarts", "3", "--improve", "0.01", "--jobs", jobs, "-o", tmp_path / jobs)
-        assert sccl("tacos", *words, *more)[0] == 0
+        assert sccl("synth", "tacos", *words, *more)[0] == 0
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
@@ -93,7 +102,7 @@ def test_jobs_write_the_same_file(tmp_path: Path) -> None:
 def test_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     words = ("--collective", collective, "--topo", "dgx1", "--size", "64KiB", "--alpha", "travels")
-    found = json.loads(sccl("tacos", *words, "-o", file, "--json")[1])
+    found = json.loads(sccl("synth", "tacos", *words, "-o", file, "--json")[1])
     checked = json.loads(sccl("check", file, "--json")[1])["files"][0]
     assert found["alpha"] == checked["alpha"] == "travels"
     assert found["finish_us"] == pytest.approx(checked["finish_us"])
@@ -121,7 +130,7 @@ def test_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) -> N
     ],
 )
 def test_invalid_arguments_give_one_sentence(words: tuple[str, ...], says: str) -> None:
-    code, out, err = sccl("tacos", "--collective", "allgather", "--topo", "ring:4", *words)
+    code, out, err = sccl("synth", "tacos", "--collective", "allgather", "--topo", "ring:4", *words)
     assert (code, out) == (2, "")
     assert says in err
 
@@ -149,7 +158,7 @@ def test_interrupted_run_keeps_its_results(
 
 def test_largest_sizes_have_longer_ticks(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1023PiB")
-    assert sccl("tacos", *words, "--chunks", "1024", "-o", tmp_path / "s.json")[0] == 0
+    assert sccl("synth", "tacos", *words, "--chunks", "1024", "-o", tmp_path / "s.json")[0] == 0
     assert json.loads((tmp_path / "s.json").read_text())["tick_ps"] > 1
     assert sccl("check", tmp_path / "s.json")[0] == 0
 
@@ -167,7 +176,15 @@ def test_fractions_are_sizes_where_they_come_to_whole_bytes() -> None:
     assert parse_sizes("1MB, 1KB..4KB,2KB") == (1000, 2000, 4000, 1_000_000)
     assert size_range("0.5KB..1.5M") == (500, 3 * 2**19)
     code, out, _ = sccl(
-        "tacos", "--collective", "allgather", "--topo", "ring:4", "--size", "62.5KB", "--json"
+        "synth",
+        "tacos",
+        "--collective",
+        "allgather",
+        "--topo",
+        "ring:4",
+        "--size",
+        "62.5KB",
+        "--json",
     )
     assert (code, json.loads(out)["size_bytes"]) == (0, 62_500)
 
@@ -212,11 +229,11 @@ def test_packed_schedules_are_written_judged_and_taken_apart(
     assert is_packed(whole)
     code, out, _ = sccl("check", whole)
     assert (code, "72 transfers" in out, "valid" in out) == (0, True, True)
-    asked = ("part", whole, "--chunk", "4", "-o", part, "--json")
+    asked = ("show", whole, "--chunk", "4", "-o", part, "--json")
     assert json.loads(sccl(*asked)[1])["sends"] == 8
     code, out, _ = sccl("check", part)
     assert (code, "postcondition" in out) == (1, True)
-    assert json.loads(sccl("part", part, "--rank", "4", "--json")[1])["of"] == 8
+    assert json.loads(sccl("show", part, "--rank", "4", "--json")[1])["of"] == 8
     assert sccl("simulate", whole)[0] == 0
     content = bytearray(whole.read_bytes())
     content[-2:] = (7).to_bytes(2, "little")
@@ -237,7 +254,7 @@ def test_parts_that_make_no_sense_are_rejected(
     words: tuple[str, ...], says: str, tmp_path: Path
 ) -> None:
     assert sccl(*ASKED, "-o", tmp_path / "s.json")[0] == 0
-    code, out, err = sccl("part", tmp_path / "s.json", *words, "-o", tmp_path / "part")
+    code, out, err = sccl("show", tmp_path / "s.json", *words, "-o", tmp_path / "part")
     assert (code, out, says in err) == (2, "", True)
     assert not (tmp_path / "part").exists()
 
@@ -273,7 +290,7 @@ def test_first_use_is_told_where_something_is_compiled() -> None:
 
 
 def test_size_may_be_that_of_the_sketch(tmp_path: Path) -> None:
-    words = ("tacos", "--collective", "allgather", "--topo", "ring:4")
+    words = ("synth", "tacos", "--collective", "allgather", "--topo", "ring:4")
     code, out, err = sccl(*words)
     assert (code, out) == (2, "")
     assert "no size is given: give --size" in err

@@ -1,4 +1,4 @@
-"""``sccl teccl``: output, files, and errors."""
+"""``sccl synth teccl``: output, files, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sccl.synth.common import registry
 from sccl.synth.common.synthesis import no_result_reason
 from tests.kit.commands import sccl
 
-ASKED = ("teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")
+ASKED = ("synth", "teccl", "--collective", "allgather", "--topo", "teccl-ndv2x2", "--size", "62500")
 
 
 def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path) -> None:
@@ -28,8 +28,8 @@ def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path
 
 
 def test_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
-    words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1MB", "--effort", "0.1")
-    code, out, _ = sccl("teccl", *words, "--json", "-o", tmp_path / "s.json")
+    words = ("--collective", "allreduce", "--topo", "dgx1", "--size", "1MB", "--budget", "0.1")
+    code, out, _ = sccl("synth", "teccl", *words, "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
     assert (code, shown["kind"], shown["model"], shown["ended"]) == (0, "teccl", "continuous", "")
     assert shown["bound_us"] <= shown["finish_us"]
@@ -38,7 +38,7 @@ def test_time_it_tells_is_that_of_the_simulator(tmp_path: Path) -> None:
 
 
 def test_how_what_combines_was_found_is_reported(tmp_path: Path) -> None:
-    words = ("teccl", "--topo", "ring:4", "--size", "1KB", "--effort", "0.2")
+    words = ("synth", "teccl", "--topo", "ring:4", "--size", "1KB", "--budget", "0.2")
     code, out, _ = sccl(*words, "--collective", "allreduce", "--json", "-o", tmp_path / "s.json")
     shown = json.loads(out)
     assert (code, shown["combined"]) == (0, "gathered")
@@ -55,16 +55,18 @@ def test_how_what_combines_was_found_is_reported(tmp_path: Path) -> None:
 
 def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "rail:2x2", "--size", "1MB", "--switch", "copy")
-    code, out, _ = sccl("teccl", *words, "--model", "astar", "--json", "-o", tmp_path / "s.json")
+    code, out, _ = sccl(
+        "synth", "teccl", *words, "--model", "astar", "--json", "-o", tmp_path / "s.json"
+    )
     shown = json.loads(out)
     assert (code, shown["model"], shown["by"], shown["switch"]) == (0, "astar", "astar", "copy")
     assert shown["epochs"] * shown["epoch_us"] > 0
     checked = json.loads(sccl("check", tmp_path / "s.json", "--json")[1])["files"][0]
     assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(shown["finish_us"]))
-    code, out, _ = sccl("teccl", *words, "--model", "astar", "--epoch", "slowest")
+    code, out, _ = sccl("synth", "teccl", *words, "--model", "astar", "--epoch", "slowest")
     assert code == 0
     assert "scheduled in " in out
-    code, out, _ = sccl("teccl", *words, "--model", "astar", "--effort", "1e-9")
+    code, out, _ = sccl("synth", "teccl", *words, "--model", "astar", "--budget", "1e-9")
     assert code == 0
     assert "scheduled by list scheduling, not by model astar: its rounds did not end" in out
 
@@ -76,9 +78,9 @@ def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
         (("--size", "1GB", "--chunks", "0"), "chunks is 0, expected >= 1"),
         (("--size", "1GB", "--gap", "2"), "gap is 2.0, expected <= 1.0"),
         (("--size", "3", "--chunks", "4"), "3 bytes, which do not divide into C=4 chunks"),
-        (("--size", "1GB", "--time-limit", "0"), "timeout is 0.0 seconds"),
+        (("--size", "1GB", "--timeout", "0"), "timeout is 0.0 seconds"),
         (("--size", "4", "-o", "/nowhere/s.json"), "there is no folder /nowhere"),
-        (("--size", "1MB", "--topo", "mesh:40x40"), "ask 'sccl tacos'"),
+        (("--size", "1MB", "--topo", "mesh:40x40"), "ask 'sccl synth tacos'"),
         (("--size", "1MB", "--switch", "copy"), "topology 'ring:4' has no switches"),
         (("--size", "4KB", "--buffers", "0"), "in model auto, expected milp"),
         (("--size", "4KB", "--model", "milp", "--epoch", "x"), "epoch is 'x', expected 'fastest'"),
@@ -90,7 +92,7 @@ def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_arguments_give_one_sentence(words: tuple[str, ...], says: str) -> None:
-    code, out, err = sccl("teccl", "--collective", "allgather", "--topo", "ring:4", *words)
+    code, out, err = sccl("synth", "teccl", "--collective", "allgather", "--topo", "ring:4", *words)
     assert (code, out) == (2, "")
     assert says in err
 
@@ -99,21 +101,21 @@ def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
     file = tmp_path / "less.json"
     file.write_text('{"intervals": [{"from_us": 1, "to_us": 2, "fraction": 0}]}')
     words = ("--collective", "scatter", "--topo", "ring:4@1GB+0us", "--size", "4000")
-    code, out, _ = sccl("teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
+    code, out, _ = sccl("synth", "teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
     assert code == 0
     assert "3 us (4 transfers" in out
     assert "lower bound attained" in out
     assert f"bandwidth varies by {file}: 'sccl check' and 'sccl simulate' use these times" in out
     simulated = json.loads(sccl("simulate", tmp_path / "s.json", "--json")[1])
     assert simulated["runs"][0]["finish_us"] == 3
-    shown = json.loads(sccl("teccl", *words, "--bandwidth", file, "--json")[1])
+    shown = json.loads(sccl("synth", "teccl", *words, "--bandwidth", file, "--json")[1])
     assert (shown["bandwidth"], shown["finish_us"], shown["bound_us"]) == (str(file), 3, 3)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{}", "expected a bandwidth file (its shape: 'sccl schema bandwidth')"),
+        ("{}", "expected a bandwidth file (its shape: 'sccl doctor schema bandwidth')"),
         (
             '{"intervals": [{"from_us": 1, "fraction": 2}]}',
             "verification uses the machine's bandwidth",
@@ -125,8 +127,8 @@ def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
 def test_bandwidth_that_cannot_be_is_rejected(text: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "less.json"
     file.write_text(text)
-    words = ("--collective", "scatter", "--topo", "ring:4", "--size", "4000", "--effort", "0.1")
-    code, out, err = sccl("teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
+    words = ("--collective", "scatter", "--topo", "ring:4", "--size", "4000", "--budget", "0.1")
+    code, out, err = sccl("synth", "teccl", *words, "--bandwidth", file, "-o", tmp_path / "s.json")
     assert (code, out) == (2, "")
     assert says in err
     assert not (tmp_path / "s.json").exists()
@@ -170,7 +172,7 @@ def test_message_names_the_exhausted_budget(ended: str, says: str) -> None:
 
 
 def test_effort_that_is_spent_is_what_to_give_more_of() -> None:
-    words = ("--model", "milp", "--epochs", "60", "--effort", "1e-9")
+    words = ("--model", "milp", "--epochs", "60", "--budget", "1e-9")
     code, out, err = sccl(*ASKED, *words)
     assert (code, out) == (3, "")
     assert err.startswith(

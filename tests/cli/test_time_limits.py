@@ -1,4 +1,4 @@
-"""``sccl limits --time``: bounds that no chunking beats, and schedules near them."""
+"""``sccl synth fastest``: bounds that no chunking beats, and schedules near them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sccl.synth.common import registry
 from tests.kit.commands import sccl
 from tests.kit.paths import PUBLISHED, ROOT
 
-ASKED = ("limits", "--time", "--collective", "allgather", "--topo", "dgx1")
+ASKED = ("synth", "fastest", "--collective", "allgather", "--topo", "dgx1")
 
 
 def test_range_of_sizes_is_printed_and_written(tmp_path: Path) -> None:
@@ -45,8 +45,8 @@ def test_exit_code_reports_a_gap_above_the_limit() -> None:
 
 def test_switches_are_passed() -> None:
     code, out, err = sccl(
-        "limits",
-        "--time",
+        "synth",
+        "fastest",
         "--collective",
         "alltoall",
         "--topo",
@@ -83,7 +83,7 @@ def test_sizes_are_for_times_alone() -> None:
 
 
 def test_machines_that_are_too_large_are_named() -> None:
-    asked = ("limits", "--time", "--collective", "allgather", "--size", "1MB", "--topo")
+    asked = ("synth", "fastest", "--collective", "allgather", "--size", "1MB", "--topo")
     for machine in ("torus:12x12", "torus:16x16"):
         code, _, err = sccl(*asked, machine)
         assert code == 2

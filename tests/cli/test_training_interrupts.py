@@ -56,7 +56,7 @@ def step(tmp_path: Path) -> Path:
 def planned(step: Path, search: str) -> tuple[int, dict[str, Any], Path]:
     """Return the output of planning, and its file."""
     plan = step.with_name("plan.json")
-    words = ("plan", step, "--fabric", "hgx2", "--seconds", "0.01", "--search", search)
+    words = ("train", "plan", step, "--fabric", "hgx2", "--budget", "0.01", "--search", search)
     code, out, _ = sccl(*words, "-o", plan, "--json")
     return code, json.loads(out), plan
 
@@ -72,7 +72,7 @@ def test_while_motifs_are_planned_nothing_is_written(
     monkeypatch.setattr(
         restarts.AttemptMeter, "check", interrupted_at(count, restarts.AttemptMeter.check)
     )
-    code, _, err = sccl("plan", file, "--fabric", "dgx1-pcie", "--seconds", "0", "-o", plan)
+    code, _, err = sccl("train", "plan", file, "--fabric", "dgx1-pcie", "--budget", "0", "-o", plan)
     assert (code, err) == (130, "interrupted\n")
     assert not plan.exists()
 
@@ -104,7 +104,7 @@ def test_interrupted_verification_keeps_the_comparison(
     monkeypatch.setattr(
         plan_faults, "recompute_costs", interrupted_at(1, plan_costs.recompute_costs)
     )
-    words = ("compare-plans", step, "--fabric", "hgx2", "--seconds", "0.01", "--json")
+    words = ("train", "compare", step, "--fabric", "hgx2", "--budget", "0.01", "--json")
     code, out, _ = sccl(*words)
     told = json.loads(out)
     assert (code, told["ended"]) == (130, "interrupted")

@@ -68,8 +68,8 @@ def test_complementary_options_are_verified_independently(tmp_path: Path) -> Non
     )
     job, file = tmp_path / "job.json", tmp_path / "plan.json"
     job.write_text(to_text(workload_to_wire(calling(8, *calls))))
-    words = ("--fabric", "dgx1-pcie", "--seconds", "0.1", "--seed", "3", "-o", file)
-    assert sccl("plan", job, *words)[0] == 0
+    words = ("--fabric", "dgx1-pcie", "--budget", "0.1", "--seed", "3", "-o", file)
+    assert sccl("train", "plan", job, *words)[0] == 0
     assert sccl("check", file)[0] == 0
     told = json.loads(file.read_text())
     del told["digest"]
@@ -157,7 +157,7 @@ def test_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
     workload.write_text(to_text(workload_to_wire(prefetching())))
     rows = [f"allreduce,{c} {by},2,4096,100" for c in ("gpu", "cpu") for by in CARRIED]
     table.write_text("\n".join(["collective,option,ranks,bytes,us", *rows]))
-    words = ("plan", workload, "--fabric", "hgx2", "--seconds", "0", "--max-motifs", "1")
+    words = ("train", "plan", workload, "--fabric", "hgx2", "--budget", "0", "--max-motifs", "1")
     code, out, _ = sccl(*words, "--costs", table, "-o", plan)
     assert (code, "lower bound attained" in out, "gap" in out) == (0, True, False), out
     said = " ".join(sccl("show", plan)[1].split())
@@ -165,7 +165,7 @@ def test_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
     assert "not verified: times come from a table of costs" in said
 
 
-@pytest.mark.parametrize("verb", ["plan", "compare-plans"])
+@pytest.mark.parametrize("verb", ["train plan", "train compare"])
 def test_unplannable_workload_error_names_the_file(verb: str, tmp_path: Path) -> None:
     """The program of a role waits for a later submission, or is empty."""
     file, given = tmp_path / "w.json", prefetching()
@@ -191,7 +191,7 @@ def test_unplannable_workload_error_names_the_file(verb: str, tmp_path: Path) ->
         (nothing, "a step has no ops: expected one at least"),
     ):
         file.write_text(to_text(workload_to_wire(workload)))
-        code, _, err = sccl(verb, file, "--fabric", "hgx2", "--seconds", "0")
+        code, _, err = sccl(*verb.split(), file, "--fabric", "hgx2", "--budget", "0")
         assert (code, f"{file}: {says}" in " ".join(err.split())) == (2, True), err
 
 
@@ -216,7 +216,7 @@ def test_timeline_is_written_and_taken_as_its_plan_is(file: Path, tmp_path: Path
     assert (told["kind"], told["period_ns"], told["prologue_ns"]) == ("timeline", 14500, 0)
     assert told["plan"]["period_ns"] == 14500
     assert ["gradients", 1, 0, told["lanes"].index("gpu"), 11000, 13500] in told["spans"]
-    jsonschema.validate(told, json.loads(sccl("schema", "timeline")[1]))
+    jsonschema.validate(told, json.loads(sccl("doctor", "schema", "timeline")[1]))
     assert sccl("show", timeline)[1] == sccl("show", file)[1]
     shown = [json.loads(sccl("show", one, "--json")[1])["training"] for one in (file, timeline)]
     assert [{**one, "file": ""} for one in shown[0]] == [{**one, "file": ""} for one in shown[1]]
@@ -260,7 +260,7 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     workload.write_text(
         to_text(workload_to_wire(calling(10, *calls, comm("x", "scatter", (0, 9), 2))))
     )
-    asked = ("plan", workload, "--fabric", "hgx2", "--options-only")
+    asked = ("train", "plan", workload, "--fabric", "hgx2", "--options-only")
     code, _, err = sccl(*asked, "-o", file)
     assert (code, f"{workload}: operation 'x': rank 9 is in its group" in err) == (2, True)
     assert not file.exists()
@@ -279,7 +279,7 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     code, printed, _ = sccl(*asked, "--json")
     assert (code, printed) == (0, file.read_text())
     told = json.loads(printed)
-    jsonschema.validate(told, json.loads(sccl("schema", "option")[1]))
+    jsonschema.validate(told, json.loads(sccl("doctor", "schema", "option")[1]))
     assert (told["kind"], told["planned_by"]) == ("option", "tacos")
     assert [row["op"] for row in told["ops"]] == ["one", "two"]
     assert told["ops"][0]["options"] == told["ops"][1]["options"]
@@ -293,7 +293,7 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     said = f"calling on hgx2, {2 * len(told['ops'][0]['options'])} options of 2 collectives: valid"
     assert (code, said in " ".join(out.split())) == (0, True), out
     plan = tmp_path / "plan.json"
-    assert sccl(*asked[:-1], "--seconds", "0", "-o", plan)[0] == 0
+    assert sccl(*asked[:-1], "--budget", "0", "-o", plan)[0] == 0
     taken = json.loads(plan.read_text())
     assert all(option in told["options"] for option in taken["options"])
     file.write_text(printed.replace('"max_motifs": 16', '"max_motifs": 8').replace("GB/s", "GB"))
@@ -308,7 +308,7 @@ def test_options_are_offered_again(tmp_path: Path) -> None:
     job = calling(8, comm("one", "allreduce", range(8), 2**20))
     workload.write_text(to_text(workload_to_wire(job)))
     table.write_text(f"collective,option,ranks,bytes,us\nallreduce,gpu direct,8,{2**22},100\n")
-    words = ("plan", workload, "--fabric", "hgx2", "--options-only", "-o", file)
+    words = ("train", "plan", workload, "--fabric", "hgx2", "--options-only", "-o", file)
     assert sccl(*words)[0] == 0
     told = json.loads(file.read_text())
     told["digest"] = None
@@ -363,7 +363,7 @@ def test_plans_of_merged_collectives_with_measured_costs(tmp_path: Path) -> None
     workload.write_text(to_text(workload_to_wire(buckets)))
     head = "collective,option,ranks,bytes,us\n"
     table.write_text(f"{head}allreduce,gpu direct,8,{2**23},100\n")
-    words = ("plan", workload, "--fabric", "hgx2", "--seconds", "0", "--json")
+    words = ("train", "plan", workload, "--fabric", "hgx2", "--budget", "0", "--json")
     code, out, _ = sccl(*words)
     assert (code, json.loads(out)["collectives"]) == (0, 2)
     code, out, _ = sccl(*words, "--merge", "8MiB", "--costs", table)

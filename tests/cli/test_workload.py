@@ -1,4 +1,4 @@
-"""``sccl workload`` on the command line: output and errors."""
+"""``sccl train`` on the command line: output and errors."""
 
 from __future__ import annotations
 

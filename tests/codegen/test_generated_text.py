@@ -288,38 +288,48 @@ def test_bad_input_gives_one_sentence(tmp_path: Path) -> None:
     bad = save(replace(four, sends=four.sends[1:]), tmp_path / "bad.json")
     three = save(frontier("line:3", "allgather")[0], tmp_path / "three.json")
     out = str(tmp_path / "out")
-    assert "this algorithm fails verification" in refused("codegen", bad, "-o", out)
-    assert "are for 3 and 4 ranks" in refused("codegen", good, three, "-o", out)
-    assert "unknown target 'cudda'" in refused("codegen", good, "--target", "cudda", "-o", out)
-    assert "blocks-per-link is 0" in refused("codegen", good, "--blocks-per-link", "0", "-o", out)
-    assert "expected collective:from" in refused("codegen", good, "--select", 'x"', "-o", out)
-    assert "names alltoall, but" in refused("codegen", good, "--select", "alltoall:0=0e", "-o", out)
-    assert "only kernels of GPU targets" in refused(
-        "codegen", good, "--select", "allgather:0=0p", "-o", out
+    assert "this algorithm fails verification" in refused("project", "new", bad, "-o", out)
+    assert "are for 3 and 4 ranks" in refused("project", "new", good, three, "-o", out)
+    assert "unknown target 'cudda'" in refused(
+        "project", "new", good, "--target", "cudda", "-o", out
     )
-    assert "beyond the last" in refused("codegen", good, "--select", "allgather:0=9e", "-o", out)
+    assert "blocks-per-link is 0" in refused(
+        "project", "new", good, "--blocks-per-link", "0", "-o", out
+    )
+    assert "expected collective:from" in refused(
+        "project", "new", good, "--select", 'x"', "-o", out
+    )
+    assert "names alltoall, but" in refused(
+        "project", "new", good, "--select", "alltoall:0=0e", "-o", out
+    )
+    assert "only kernels of GPU targets" in refused(
+        "project", "new", good, "--select", "allgather:0=0p", "-o", out
+    )
+    assert "beyond the last" in refused(
+        "project", "new", good, "--select", "allgather:0=9e", "-o", out
+    )
     assert not Path(out).exists()  # nothing half-written
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious").write_text("mine")
-    assert "not a project of sccl" in refused("codegen", good, "-o", str(tmp_path / "other"))
-    assert "it is a file" in refused("codegen", good, "-o", good)
-    assert "is not a generated project" in refused("run", str(tmp_path))
-    assert CliRunner().invoke(app, ["codegen", good, "-o", out]).exit_code == 0
-    assert "for 4 ranks" in refused("run", out, "--np", "8")
+    assert "not a project of sccl" in refused("project", "new", good, "-o", str(tmp_path / "other"))
+    assert "it is a file" in refused("project", "new", good, "-o", good)
+    assert "is not a generated project" in refused("project", "run", str(tmp_path))
+    assert CliRunner().invoke(app, ["project", "new", good, "-o", out]).exit_code == 0
+    assert "for 4 ranks" in refused("project", "run", out, "--ranks", "8")
     assert "from 4M to less, 1: expected from..to, such as 1..4M" in refused(
-        "bench", out, "--sizes", "4M..1"
+        "project", "bench", out, "--size", "4M..1"
     )
-    assert "has no 'allreduce'" in refused("tune", out, "--collective", "allreduce")
-    assert "expected 'mpi'" in refused("bench", out, "--against", "nccl")
+    assert "has no 'allreduce'" in refused("project", "tune", out, "--collective", "allreduce")
+    assert "expected 'mpi'" in refused("project", "bench", out, "--against", "nccl")
     (Path(out) / "program.json").write_text("{}")
-    assert "expected a program file" in refused("run", out)
+    assert "expected a program file" in refused("project", "run", out)
 
 
 def test_missing_tools_say_what_to_install(tmp_path: Path) -> None:
     good = save(frontier("ring:4", "allgather")[0], tmp_path / "good.json")
     out = str(tmp_path / "out")
-    CliRunner().invoke(app, ["codegen", good, "-o", out])
-    done = CliRunner().invoke(app, ["run", out, "--mpi", str(tmp_path)])
+    CliRunner().invoke(app, ["project", "new", good, "-o", out])
+    done = CliRunner().invoke(app, ["project", "run", out, "--mpi", str(tmp_path)])
     assert done.exit_code == 4
     assert "pip install 'sccl[mpi]'" in " ".join(done.output.split())
     for target, words in (("host", "no nompi: install an MPI"), ("cuda", "no nonvcc: install")):

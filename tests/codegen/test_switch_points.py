@@ -122,7 +122,7 @@ def test_project_takes_them_from_a_file(tmp_path: Path) -> None:
     machine.mkdir()
     file = machine / "measured.json"
     file.write_text(to_text(topology_to_wire(pair(2.0, 25.0))))
-    words = ["codegen", *(str(tmp_path / f"{n}.json") for n in ("quick", "long"))]
+    words = ["project", "new", *(str(tmp_path / f"{n}.json") for n in ("quick", "long"))]
     words += ["-o", str(tmp_path / "project"), "--topo", str(file)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
@@ -153,7 +153,7 @@ def contents(folder: Path) -> dict[str, str]:
 def tune(folder: Path, machine: Topology, *more: str) -> tuple[int, str, str]:
     file = folder.parent / f"{machine.name}.json"
     file.write_text(to_text(topology_to_wire(machine)))
-    done = CliRunner().invoke(app, ["tune", str(folder), "--topo", str(file), *more])
+    done = CliRunner().invoke(app, ["project", "tune", str(folder), "--topo", str(file), *more])
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -198,11 +198,11 @@ def test_tune_says_in_json_whose_costs_it_took(tmp_path: Path) -> None:
         (
             OWN,
             ("--sizes", "1..4"),
-            "--sizes is about measuring, and --topo gives the costs of links",
+            "--size is about measuring, and --topo gives the costs of links",
         ),
         (OWN, ("--repeat", "3"), "--repeat is about measuring"),
         (OWN, ("--mpi", "."), "--mpi is about measuring"),
-        (OWN, ("--np", "3"), "np is 3, but "),
+        (OWN, ("--ranks", "3"), "3 ranks are asked for, but "),
         (OWN, ("--collective", "reduce"), "has no 'reduce', only broadcast"),
     ],
 )

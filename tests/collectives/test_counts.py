@@ -264,7 +264,7 @@ def test_counts_that_do_not_fit_are_rejected(
     file = tmp_path / "counts.txt"
     given: list[str | Path] = [] if text is None else ["--counts", file]
     file.write_text(text or "")
-    asked = ("teccl", "--topo", "ring:4", "--size", "1KB", "--collective", *collective)
+    asked = ("synth", "teccl", "--topo", "ring:4", "--size", "1KB", "--collective", *collective)
     code, _, told = sccl(*asked, *given)
     assert (code, says in " ".join(told.split())) == (2, True), told
 
@@ -273,7 +273,7 @@ def test_verbs_take_counts(tmp_path: Path) -> None:
     file, plan = tmp_path / "counts.txt", tmp_path / "plan.json"
     file.write_text("3 1 4 1")
     asked = ("--collective", "allgatherv", "--counts", file, "--topo", "ring:4", "--size", "1KB")
-    code, _, told = sccl("teccl", *asked, "--effort", "1", "-o", plan)
+    code, _, told = sccl("synth", "teccl", *asked, "--budget", "1", "-o", plan)
     assert code == 0, told
     code, told, _ = sccl("check", plan)
     assert (code, "valid" in told) == (0, True)

@@ -74,10 +74,10 @@ def test_contradiction_passes_from_process_to_process() -> None:
 ASKED = ("--collective", "allgather", "--topo", "ring:3")
 
 TIMED: dict[str, tuple[str, ...]] = {
-    "limits --time": ("limits", "--time", *ASKED, "--size", "3KB"),
-    "teccl": ("teccl", *ASKED, "--size", "3KB", "--alpha", "travels", "--effort", "0.1"),
-    "taccl": ("taccl", *ASKED, "--size", "3KB", "--effort", "0.1"),
-    "baseline": ("baseline", "ring", *ASKED, "--size", "3KB"),
+    "synth fastest": ("synth", "fastest", *ASKED, "--size", "3KB"),
+    "teccl": ("synth", "teccl", *ASKED, "--size", "3KB", "--alpha", "travels", "--budget", "0.1"),
+    "taccl": ("synth", "taccl", *ASKED, "--size", "3KB", "--budget", "0.1"),
+    "baseline": ("synth", "ring", *ASKED, "--size", "3KB"),
     "compare": ("compare", *ASKED, "--size", "3KB", "--only", "ring"),
 }
 
@@ -103,7 +103,7 @@ def test_plan_below_a_bound_on_time_is_a_defect(verb: str) -> None:
 
 def test_tacos_schedule_below_its_bound_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sccl.synth.tacos.matching_problem.lower_bound_ticks", lambda *_: 10**15)
-    code, out, err = sccl("tacos", *ASKED, "--size", "3KB", "--restarts", "1")
+    code, out, err = sccl("synth", "tacos", *ASKED, "--size", "3KB", "--restarts", "1")
     assert code == 4
     assert "a defect of sccl" in " ".join(err.split())
     assert "%" not in out
@@ -113,7 +113,7 @@ def test_simulation_below_its_bound_is_a_defect(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     file = tmp_path / "ring.json"
-    assert sccl("baseline", "ring", *ASKED, "--size", "3KB", "-o", file)[0] == 0
+    assert sccl("synth", "ring", *ASKED, "--size", "3KB", "-o", file)[0] == 0
     assert sccl("simulate", file)[0] == 0
     request.getfixturevalue("false_bound")
     code, out, err = sccl("simulate", file)
@@ -125,7 +125,7 @@ def test_simulation_below_its_bound_is_a_defect(
 @pytest.mark.usefixtures("false_bound")
 def test_objects_of_the_library_are_checked_as_well() -> None:
     with pytest.raises(ContradictionError):
-        python.teccl("allgather", "ring:3", size="3KB", alpha="travels", effort=0.1, progress=False)
+        python.teccl("allgather", "ring:3", size="3KB", alpha="travels", budget=0.1, progress=False)
     with pytest.raises(ContradictionError):
         python.simulate(python.tacos("allgather", "ring:3", size="3KB", progress=False))
 

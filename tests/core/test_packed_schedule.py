@@ -130,7 +130,7 @@ def test_too_long_schedule_error_names_an_alternative(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sccl.core.packed_schedule.MAX_PART_TRANSFERS", 10)
-    with pytest.raises(TooLargeError, match=r"up to 10: .* 'sccl check', .* 'sccl part'") as said:
+    with pytest.raises(TooLargeError, match=r"up to 10: .* 'sccl check', .* 'sccl show'") as said:
         validated_schedule(plain(), "s.packed")
     assert "\n" not in str(said.value)
 

@@ -299,7 +299,7 @@ def test_formats_of_one_direction_are_known_without_loading_them() -> None:
 def test_schedule_without_a_size_has_its_own(tmp_path: Path) -> None:
     plan, goal = tmp_path / "s.json", tmp_path / "s.goal"
     words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1MB", "-o", plan)
-    assert sccl("tacos", *words)[0] == 0
+    assert sccl("synth", "tacos", *words)[0] == 0
     assert sccl("export", plan, "--format", "goal", "-o", goal)[0] == 0
     assert "send 1000000b" in goal.read_text()
     code, _, err = sccl("export", plan, "--format", "goal", "--size", "3MB", "-o", tmp_path / "t")

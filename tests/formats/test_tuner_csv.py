@@ -97,7 +97,7 @@ def test_plans_are_exported_as_rules_next_to_them(tmp_path: Path) -> None:
     """Those that 'sccl compare' gives for the same machine, which say where the plans win."""
     plans, rules, beside = tmp_path / "found", tmp_path / "rules.csv", tmp_path / "beside.csv"
     about = ("--collective", "allgather", "--topo", "ring:4")
-    assert sccl("pareto", *about, "--out", plans)[0] == 0
+    assert sccl("pareto", *about, "--output", plans)[0] == 0
     code, out, err = sccl("export", plans, "--format", "tuner-csv", "-o", rules)
     assert (code, err) == (0, "")
     assert "to run it: mpirun -np 4 env NCCL_TUNER_PLUGIN=libnccl-tuner-example.so" in out
@@ -117,11 +117,11 @@ def test_plans_are_exported_as_rules_next_to_them(tmp_path: Path) -> None:
 def test_rules_at_one_size_hold_for_all(tmp_path: Path) -> None:
     plan, rules = tmp_path / "plan.json", tmp_path / "rules.csv"
     about = ("--collective", "alltoall", "--topo", "ring:4")
-    assert sccl("baseline", "direct", *about, "-o", plan)[0] == 0
+    assert sccl("synth", "direct", *about, "-o", plan)[0] == 0
     code, _, err = sccl("export", plan, "--format", "tuner-csv", "-o", rules)
     assert (code, "does not support alltoall" in err, rules.exists()) == (2, True, False)
     about = ("--collective", "allreduce", "--topo", "dgx1")
-    assert sccl("baseline", "multi-ring", *about, "-o", plan)[0] == 0
+    assert sccl("synth", "multi-ring", *about, "-o", plan)[0] == 0
     code, out, _ = sccl("export", plan, "--format", "tuner-csv", "--size", "1MB", "-o", rules)
     assert (code, " all_reduce_perf -b 1K -e 1G -f 4 -g 8" in out) == (0, True)
     (rule,) = (line for line in rules.read_text().splitlines() if not line.startswith("#"))

@@ -59,7 +59,7 @@ def plan_file(name: str, folder: Path) -> Path:
     file = folder / "schedule.json"
     if not file.exists():
         on = ("--collective", "allreduce", "--topo", "torus:2x2", "--size", "1MB")
-        assert run("tacos", *on, "-o", file)[0] == 0
+        assert run("synth", "tacos", *on, "-o", file)[0] == 0
     return file
 
 
@@ -76,7 +76,7 @@ def test_project_equals_record(case: str, net: Net, tmp_path: Path) -> None:
     files = [plan_file(plan, tmp_path) for plan in PROJECTS[name]]
     project = tmp_path / "project"
     more = [word for option in options for word in OPTIONS[option]]
-    code, document = run("codegen", *files, "--target", target, *more, "-o", project)
+    code, document = run("project", "new", *files, "--target", target, *more, "-o", project)
     assert code == 0, document
     net.check("projects", case, digests(project), by_value=names_differ)
 
@@ -129,7 +129,7 @@ def test_simulation_equals_record(plan: str, net: Net, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CERTIFICATES)
 def test_committed_certificate_equals_record(name: str, net: Net) -> None:
-    code, document = run("verify-certificate", PUBLISHED / name)
+    code, document = run("certificate", "verify", PUBLISHED / name)
     claims = [f"{row['state']}: {row['claim']} ({row['detail']})" for row in document["claims"]]
     net.check("certificates", name, {"exit_code": code, "claims": claims}, by_value=claims_lost)
 

@@ -15,7 +15,7 @@ from tests.kit.documents import run
 CLASSICAL = "--without limits-time,pareto,limits,taccl,tacos,teccl,gathered"
 
 CASES: dict[str, tuple[str, ...]] = {
-    "bounds": (
+    "bound": (
         "allgather dgx1",
         "allgather mesh:3x3 --steps 4",
         "allreduce dgx1 --steps 4",
@@ -76,7 +76,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "reduce mi300x8",
         "reducescatter torus:2x4",
     ),
-    "limits --time": (
+    "synth fastest": (
         "allgather dgx1 --size 1KB,1MB",
         "allgather ndv2x2 --size 1MB --gap 0.05",
         "allgather z52-pcie --size 64KB --certify proof",
@@ -89,7 +89,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "reduce ring:5 --size 1MB",
         "reducescatter z52 --size 1MB",
     ),
-    "tacos": (
+    "synth tacos": (
         "allgather dgx1 --size 1MB",
         "allgather ndv4x2 --size 1MB",
         "allgather teccl-dgx1 --size 1MB --chunks 4 --restarts 4 --improve 0",
@@ -103,33 +103,33 @@ CASES: dict[str, tuple[str, ...]] = {
         "reducescatter dgx2 --size 1GB",
         "scatter rail:4x2 --size 1MB",
     ),
-    "teccl": (
-        "allgather dgx1 --size 1MB --effort 0.5 --chunks 2",
-        "allgather ring:4 --size 1MB --effort 0.5 --model astar",
-        "allgather teccl-dgx1 --size 1MB --effort 0.5",
-        "allgather teccl-dgx1 --size 1MB --effort 0.5 --model milp",
-        "allgather teccl-ndv2x2 --size 16MB --effort 0.5",
-        "allreduce teccl-dgx1 --size 1MB --effort 0.5",
-        "allreduce z52 --size 1MB --effort 0.5",
-        "alltoall ndv2x2 --size 1MB --effort 0.5",
-        "alltoall teccl-dgx1 --size 1MB --effort 0.5 --model lp",
-        "broadcast teccl-amd --size 16MB --effort 0.5",
-        "broadcast teccl-dgx1 --size 1MB --effort 0.5 --model astar",
-        "gather z52-pcie --size 1MB --effort 0.5",
-        "reduce mi250x8 --size 1MB --effort 0.5",
-        "reducescatter dgx1 --size 1MB --effort 0.5",
+    "synth teccl": (
+        "allgather dgx1 --size 1MB --budget 0.5 --chunks 2",
+        "allgather ring:4 --size 1MB --budget 0.5 --model astar",
+        "allgather teccl-dgx1 --size 1MB --budget 0.5",
+        "allgather teccl-dgx1 --size 1MB --budget 0.5 --model milp",
+        "allgather teccl-ndv2x2 --size 16MB --budget 0.5",
+        "allreduce teccl-dgx1 --size 1MB --budget 0.5",
+        "allreduce z52 --size 1MB --budget 0.5",
+        "alltoall ndv2x2 --size 1MB --budget 0.5",
+        "alltoall teccl-dgx1 --size 1MB --budget 0.5 --model lp",
+        "broadcast teccl-amd --size 16MB --budget 0.5",
+        "broadcast teccl-dgx1 --size 1MB --budget 0.5 --model astar",
+        "gather z52-pcie --size 1MB --budget 0.5",
+        "reduce mi250x8 --size 1MB --budget 0.5",
+        "reducescatter dgx1 --size 1MB --budget 0.5",
     ),
-    "taccl": (
-        "allgather dgx1 --size 1MB --effort 0.5 --chunks 1 --steps three",
-        "allgather ndv2x2 --size 1MB --effort 0.5",
-        "allgather torus:4x4 --size 16MB --effort 0.5 --chunks 1",
-        "allreduce dgx2 --size 1MB --effort 0.5 --chunks 1",
-        "allreduce ndv2x2 --size 1MB --effort 0.5 --chunks 1",
-        "alltoall ndv2x2 --size 1MB --effort 0.5 --chunks 1",
-        "broadcast z52 --size 1MB --effort 0.5 --chunks 1",
-        "gather z52-pcie --size 1MB --effort 0.5 --chunks 1",
-        "reduce mi250x8 --size 1MB --effort 0.5 --chunks 1",
-        "reducescatter dgx1 --size 1MB --effort 0.5 --chunks 1",
+    "synth taccl": (
+        "allgather dgx1 --size 1MB --budget 0.5 --chunks 1 --steps three",
+        "allgather ndv2x2 --size 1MB --budget 0.5",
+        "allgather torus:4x4 --size 16MB --budget 0.5 --chunks 1",
+        "allreduce dgx2 --size 1MB --budget 0.5 --chunks 1",
+        "allreduce ndv2x2 --size 1MB --budget 0.5 --chunks 1",
+        "alltoall ndv2x2 --size 1MB --budget 0.5 --chunks 1",
+        "broadcast z52 --size 1MB --budget 0.5 --chunks 1",
+        "gather z52-pcie --size 1MB --budget 0.5 --chunks 1",
+        "reduce mi250x8 --size 1MB --budget 0.5 --chunks 1",
+        "reducescatter dgx1 --size 1MB --budget 0.5 --chunks 1",
     ),
     "compare": (
         "allgather ring:4 --size 1KB,16MB",
@@ -145,12 +145,12 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
 }
 PLANS = {
-    "bounds": (),
-    "pareto": ("--no-store", "--out", "plans"),
+    "bound": (),
+    "pareto": ("--no-store", "--output", "plans"),
     "solve": ("--no-store", "--output", "plan.json"),
-    "limits": ("--out", "plans"),
-    "limits --time": ("--out", "plans"),
-    "compare": ("--out", "plans"),
+    "limits": ("--output", "plans"),
+    "synth fastest": ("--output", "plans"),
+    "compare": ("--output", "plans"),
 }
 """Options for the folder or file of plans. The other verbs write one plan."""
 
@@ -185,7 +185,7 @@ def test_result_equals_record(
 
 def file_of(area: str) -> str:
     """Return the name of an area's record."""
-    return area.replace(" --", "-")
+    return area.replace(" ", "-")
 
 
 def verify(files: dict[str, str]) -> None:
@@ -196,7 +196,7 @@ def verify(files: dict[str, str]) -> None:
             assert code == 0, document
             assert all(row["valid"] and row["digest_matches"] for row in document["files"])
     if any(name.startswith("proof/") for name in files):
-        code, document = run("verify-certificate", "proof")
+        code, document = run("certificate", "verify", "proof")
         assert code == 0, document
 
 
@@ -212,11 +212,11 @@ def test_training_plan_equals_record(
     model: str, net: Net, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run("workload", "make", *model.split(), "-o", "workload.json")[0] == 0
-    on = ("workload.json", "--fabric", "hgx2", "--seconds", "1")
-    code, plan = run("plan", *on, "-o", "plan.json")
+    assert run("train", "make", *model.split(), "-o", "workload.json")[0] == 0
+    on = ("workload.json", "--fabric", "hgx2", "--budget", "1")
+    code, plan = run("train", "plan", *on, "-o", "plan.json")
     assert code == 0, plan
-    code, comparison = run("compare-plans", *on)
+    code, comparison = run("train", "compare", *on)
     assert code == 0, comparison
     if net.verifies:
         assert run("check", "plan.json")[0] == 0

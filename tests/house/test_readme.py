@@ -108,7 +108,7 @@ def test_skipped_blocks_are_marked(page: Path) -> None:
 def test_readme_shows_enough() -> None:
     commands = [b for b in blocks(README) if not b.language]
     assert any(b.text.startswith("$ sccl pareto") for b in commands)
-    assert any("sccl verify-certificate" in b.text for b in commands)
+    assert any("sccl certificate verify" in b.text for b in commands)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

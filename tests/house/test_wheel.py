@@ -24,7 +24,7 @@ _WHEEL_FILES = {
 _SMOKE = """
 --version
 topo list
-pareto --collective allgather --topo dgx1 --out found --certify proofs --no-store
+pareto --collective allgather --topo dgx1 --output found --certify proofs --no-store
 check found
 verify-certificate proofs
 solve --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 2 --no-store --solver cpsat
@@ -127,8 +127,8 @@ def test_wheel_works_on_every_python_of_this_machine(tmp_path: Path) -> None:
 def test_source_distribution_works_with_the_newest_dependencies(tmp_path: Path) -> None:
     (source,) = distributions().glob("sccl-*.tar.gz")
     programs = environment(tmp_path / "environment", str(source))
-    run(programs, tmp_path, "pareto --collective allgather --topo dgx1 --out found")
-    run(programs, tmp_path, "limits --time --collective allreduce --topo dgx1 --size 1MB")
+    run(programs, tmp_path, "pareto --collective allgather --topo dgx1 --output found")
+    run(programs, tmp_path, "synth fastest --collective allreduce --topo dgx1 --size 1MB")
     message = run(programs, tmp_path, "plot found -o chart.svg", exit_code=4)
     assert "pip install 'sccl[plot]'" in message
     assert not (tmp_path / "chart.svg").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,8 @@ from typer.testing import CliRunner
 from sccl.cli.main import app, load_verb
 from sccl.cli.verbs import VERBS
 
-
-def _commands() -> Iterator[tuple[str, Any]]:
-    """Yield every command that does something, by its name."""
-    waiting: list[tuple[str, Any]] = [(f"sccl {verb.name}", load_verb(verb)) for verb in VERBS]
-    for name, command in waiting:  # grows while it is walked
-        inner = getattr(command, "commands", {})
-        waiting += [(f"{name} {word}", one) for word, one in inner.items()]
-        if not inner:
-            yield name, command
-
-
-COMMANDS = dict(_commands())
+COMMANDS: dict[str, Any] = {f"sccl {verb.name}": load_verb(verb) for verb in VERBS}
+"""Every command, by its name."""
 
 
 def sccl(*arguments: str | Path) -> tuple[int, str, str]:

@@ -48,7 +48,7 @@ def run(*words: str | Path) -> tuple[int, Any]:
 def make_inputs(folder: Path) -> Path:
     """Write a sweep, its certificate, a store, a schedule, and a project into ``folder``."""
     sweep = ("pareto", *QUESTION, "--store", folder / "store.sqlite")
-    assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
+    assert run(*sweep, "--output", folder / "found", "--certify", folder / "proofs")[0] == 0
     theirs = importers.load_importer("msccl-topology").EXAMPLE
     (folder / "theirs.json").write_text(theirs)
     (folder / "sketch.json").write_text('{"nnodes": 1, "intranode_sketch": {"strategy": "none"}}')
@@ -60,8 +60,8 @@ def make_inputs(folder: Path) -> Path:
     (folder / "job.py").write_text(RECORDED)
     (folder / "rank0.json").write_bytes(profile(0, PREFETCHING))
     (folder / "prefetching.json").write_text(to_text(workload_to_wire(prefetching())))
-    assert run("tacos", *QUESTION, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
-    assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
+    assert run("synth", "tacos", *QUESTION, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
+    assert run("project", "new", folder / "found", "-o", folder / "project")[0] == 0
     plan = folder / "found" / "allgather-ring-4-c2-s2-r3.json"
     program = ("--format", "msccl-xml", "-o", folder / "program.xml")
     assert run("export", plan, *program)[0] == 0
@@ -70,28 +70,30 @@ def make_inputs(folder: Path) -> Path:
 
 def stored_instance(folder: Path) -> str:
     """Return the digest of a satisfiable instance in the store."""
-    rows = run("store", "ls", "--store", folder / "store.sqlite")[1]["verdicts"]
+    rows = run("doctor", "cache", "list", "--store", folder / "store.sqlite")[1]["verdicts"]
     return str(next(row["instance"] for row in rows if row["answer"] == "sat"))
 
 
 CASES: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "pareto": ("frontier", lambda _: [*QUESTION, "--no-store", "--timeout", "60"]),
     "limits": ("frontier", lambda _: [*QUESTION]),
-    "design": ("design", lambda _: ["--ranks", "8", "--degree", "2"]),
-    "robust": ("robust", lambda _: [*QUESTION, "--no-store", "--timeout", "60"]),
+    "topo design": ("design", lambda _: ["--ranks", "8", "--degree", "2"]),
+    "topo robust": ("robust", lambda _: [*QUESTION, "--no-store", "--timeout", "60"]),
     "solve": ("solve", lambda d: [*QUESTION, *SIZE, "--no-store", "-o", d / "a.json"]),
-    "tacos": ("tacos", lambda _: [*QUESTION, "--size", "1MB"]),
-    "teccl": ("teccl", lambda _: [*QUESTION, "--size", "1MB"]),
-    "taccl": ("taccl", lambda _: [*QUESTION, "--size", "1MB", "--chunks", "1"]),
-    "plan": (
+    "synth tacos": ("tacos", lambda _: [*QUESTION, "--size", "1MB"]),
+    "synth teccl": ("teccl", lambda _: [*QUESTION, "--size", "1MB"]),
+    "synth taccl": ("taccl", lambda _: [*QUESTION, "--size", "1MB", "--chunks", "1"]),
+    "train plan": (
         "plan",
-        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--seconds", "0"],
+        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--budget", "0"],
     ),
-    "compare-plans": (
+    "train compare": (
         "compare-plans",
-        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--seconds", "0"],
+        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--budget", "0"],
     ),
-    "baseline": ("baseline", lambda d: ["ring", *QUESTION, "-o", d / "ring.json"]),
+    "synth fastest": ("time-limit", lambda _: [*QUESTION, "--size", "1KB"]),
+    "synth list": ("baseline", lambda _: []),
+    "synth ring": ("baseline", lambda d: [*QUESTION, "-o", d / "ring.json"]),
     "compare": (
         "compare",
         lambda d: [
@@ -104,55 +106,55 @@ CASES: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
             d / "best",
         ],
     ),
-    "bounds": ("bounds", lambda _: [*QUESTION, "--steps", "2"]),
+    "bound": ("bounds", lambda _: [*QUESTION, "--steps", "2"]),
     "show": ("show", lambda d: [d / "found"]),
-    "part": ("part", lambda d: [d / "schedule.json", "--rank", "0", "-o", d / "part.json"]),
+    "show --rank 0": ("part", lambda d: [d / "schedule.json", "-o", d / "part.json"]),
     "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),
     "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
-    "sketch check": ("sketch-check", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
-    "sketch show": ("sketch", lambda d: [d / "sketch.json"]),
-    "sketch explain": ("sketch-explain", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
-    "sketch draw": (
+    "synth sketch check": ("sketch-check", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
+    "synth sketch show": ("sketch", lambda d: [d / "sketch.json"]),
+    "synth sketch explain": ("sketch-explain", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
+    "synth sketch draw": (
         "sketch-draw",
         lambda d: [d / "sketch.json", "--topo", "ring:4", "-o", d / "sketch.html"],
     ),
-    "fabric list": ("fabric-list", lambda _: []),
-    "fabric show": ("fabric", lambda _: ["hgx2"]),
-    "fabric check": ("fabric-check", lambda _: ["dgx1-pcie"]),
-    "motif": ("motif", lambda _: ["allreduce", "--recipe", "levels(4).seg(2)"]),
+    "train fabrics": ("fabric-list", lambda _: []),
+    "train show hgx2": ("fabric", lambda _: []),
+    "train fabric-check": ("fabric-check", lambda _: ["dgx1-pcie"]),
+    "train motif": ("motif", lambda _: ["allreduce", "--recipe", "levels(4).seg(2)"]),
     "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
     "export": (
         "export",
         lambda d: [d / "schedule.json", "--format", "chrome-trace", "-o", d / "trace.json"],
     ),
     "import": ("import", lambda d: [d / "program.xml", "-o", d / "imported.json"]),
-    "codegen": ("codegen", lambda d: [d / "found", "-o", d / "again"]),
+    "project new": ("codegen", lambda d: [d / "found", "-o", d / "again"]),
     "check": ("check", lambda d: [d / "found"]),
-    "verify-certificate": ("verify-certificate", lambda d: [d / "proofs"]),
-    "smt2": ("smt2", lambda _: [*QUESTION, *SIZE]),
-    "doctor": ("doctor", lambda _: []),
-    "schema": ("schema", lambda _: []),
+    "certificate verify": ("verify-certificate", lambda d: [d / "proofs"]),
+    "solve --smt2 -": ("smt2", lambda _: [*QUESTION, *SIZE]),
+    "doctor test": ("doctor", lambda _: []),
+    "doctor schema": ("schema", lambda _: []),
     "topo import": ("topo-import", lambda d: [d / "theirs.json", "-o", d / "ours.json"]),
-    "topo probe": ("topo-import", lambda d: ["--tools", d / "tools", "-o", d / "this.json"]),
-    "profile": (
+    "topo import --tools": ("topo-import", lambda d: [d / "tools", "-o", d / "this.json"]),
+    "topo profile": (
         "profile",
         lambda d: ["--measurements", d / "timings.json", "-o", d / "p.json", "--plot", d / "p.svg"],
     ),
-    "enforce": (
+    "train run": (
         "enforce",
         lambda d: ["--record", d / "job.json", "--json", "--", sys.executable, d / "job.py"],
     ),
-    "lab": ("lab", lambda _: ["true", "--by", "bucket", "--ranks", "2"]),
+    "train lab": ("lab", lambda _: ["true", "--by", "bucket", "--ranks", "2"]),
     "topo infer": ("topo-infer", lambda d: [d / "pcie.json", "--topo", "full:2"]),
     "topo list": ("topo-list", lambda _: []),
     "topo show": ("topology", lambda _: ["dgx1"]),
-    "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),
-    "topo with": ("topo-with", lambda d: ["dgx1", "--link", "0-5", "-o", d / "n.json"]),
-    "workload import": (
+    "topo edit --remove-rank 3": ("topo-without", lambda d: ["dgx1", "-o", d / "m.json"]),
+    "topo edit --add-link 0-5": ("topo-with", lambda d: ["dgx1", "-o", d / "n.json"]),
+    "train import": (
         "workload-import",
         lambda d: [d / "rank0.json", "--alike", "-o", d / "w.json"],
     ),
-    "workload make": (
+    "train make": (
         "workload-make",
         lambda d: [
             "transformer",
@@ -160,12 +162,15 @@ CASES: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
             d / "t.json",
         ],
     ),
-    "workload show": ("workload-show", lambda d: [d / "prefetching.json"]),
-    "store ls": ("store-ls", lambda d: ["--store", d / "store.sqlite"]),
-    "store show": ("store-show", lambda d: [stored_instance(d), "--store", d / "store.sqlite"]),
-    "store export": (
+    "train show": ("workload-show", lambda d: [d / "prefetching.json"]),
+    "doctor cache list": ("store-ls", lambda d: ["--store", d / "store.sqlite"]),
+    "doctor cache show": (
+        "store-show",
+        lambda d: [stored_instance(d), "--store", d / "store.sqlite"],
+    ),
+    "doctor cache export": (
         "store-export",
         lambda d: [stored_instance(d), "--store", d / "store.sqlite", "-o", d / "exported.json"],
     ),
-    "store gc": ("store-gc", lambda d: ["--unknown", "--store", d / "store.sqlite"]),
+    "doctor cache clear": ("store-gc", lambda d: ["--unknown", "--store", d / "store.sqlite"]),
 }

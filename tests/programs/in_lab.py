@@ -1,4 +1,4 @@
-"""``sccl lab`` by a way that its caller names: two ranks, which go on until they are ended."""
+"""``sccl train lab`` by a way that its caller names: two ranks that go on until they are ended."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the test runner's parent may ignore it
     unshare, limiter, command = json.loads(sys.argv[1])
     found = LabMethod(Limiter(limiter), tuple(unshare))
-    sys.argv[1:] = ["lab", "--ranks", "2", "--", *command]
+    sys.argv[1:] = ["train", "lab", "--ranks", "2", "--", *command]
     with mock.patch("sccl.cli.lab.choose_method", return_value=found):
         main()

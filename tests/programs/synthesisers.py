@@ -70,7 +70,7 @@ def command_lines(folder: Path) -> list[tuple[str, ...]]:
         lines.append(tuple(str(word) for word in ("solve", *where, *size, *how)))
     for name, words in SWEPT.items():
         proofs = ("--certify", str(folder / "proofs")) if name == "certified" else ()
-        lines.append(("pareto", *words, *PATIENT, "--out", str(folder / name), *proofs))
+        lines.append(("pareto", *words, *PATIENT, "--output", str(folder / name), *proofs))
     return lines
 
 

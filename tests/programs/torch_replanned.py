@@ -36,7 +36,7 @@ def limit(word: str) -> None:
 def served() -> subprocess.Popen[bytes]:
     """Start who plans anew."""
     store = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-    words = ["optimizer", "--store", store, "--serve", "--seconds", "0.3"]
+    words = ["train", "control", "--store", store, "--serve", "--budget", "0.3"]
     return subprocess.Popen([sys.executable, "-m", "sccl", *words])
 
 

@@ -102,10 +102,10 @@ def test_certificate_behind_cut_through_switch_is_about_travelling_alphas(tmp_pa
     links += [{"src": 1, "dst": 2}, {"src": 2, "dst": 0, "alpha_us": 5, "gb_per_s": 100}]
     machine = {"name": "star", "ranks": 2, "alpha_us": 1, "gb_per_s": 1, "switches": ["s"]}
     (tmp_path / "m.json").write_text(json.dumps({**machine, "links": links}))
-    asked = ["limits", "--time", "--collective", "broadcast", "--topo", str(tmp_path / "m.json")]
+    asked = ["synth", "fastest", "--collective", "broadcast", "--topo", str(tmp_path / "m.json")]
     folder = tmp_path / "c"
     sccl(*asked, "--size", "10KB", "-o", tmp_path / "n.json", "--certify", folder)
-    code, shown, _ = sccl("verify-certificate", folder)
+    code, shown, _ = sccl("certificate", "verify", folder)
     assert code == 0
     assert "lower bound for plans in which alphas travel: 16 us" in shown
     assert "whether alphas travel or occupy" not in shown

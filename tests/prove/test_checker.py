@@ -367,7 +367,7 @@ def test_unchecked_claim_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     first = "C=2 S=2 R=3 is Pareto-optimal among algorithms with R <= S + 5 and any C"
     assert states[first] == "unchecked"
     assert states["R/C >= 7/6"] == "ok"
-    done = CliRunner().invoke(app, ["verify-certificate", str(folder)])
+    done = CliRunner().invoke(app, ["certificate", "verify", str(folder)])
     assert done.exit_code == 3
     assert "some of which were not checked" in done.stdout
 
@@ -392,7 +392,7 @@ def test_word_is_told_as_one(change: Callable[..., list[Verdict]], tmp_path: Pat
     verdicts = change("dgx1-allgather", claim)
     assert [v.state for v in verdicts[-2:]] == ["searched", "searched"]
     assert "the certificate states that cadical and cpsat refuted it" in verdicts[-2].detail
-    assert CliRunner().invoke(app, ["verify-certificate", str(tmp_path)]).exit_code == 3
+    assert CliRunner().invoke(app, ["certificate", "verify", str(tmp_path)]).exit_code == 3
 
 
 def test_question_is_what_its_name_says(change: Callable[..., list[Verdict]]) -> None:

@@ -160,7 +160,7 @@ def test_certificate_that_contradicts_itself_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rule that proves too much is not detected itself, but by the schedule next to it."""
-    asked = ("limits", "--time", "--collective", "allgather", "--topo", "ring:3", "--size", "3KB")
+    asked = ("synth", "fastest", "--collective", "allgather", "--topo", "ring:3", "--size", "3KB")
     assert sccl(*asked, "--gap", "1", "--certify", tmp_path / "made")[0] == 0
     content = json.loads((tmp_path / "made" / CLAIMS).read_text())
     for claim in content["claims"]:
@@ -170,7 +170,7 @@ def test_certificate_that_contradicts_itself_is_rejected(
     monkeypatch.setattr(
         "sccl.prove.check.certificate.check_time_bound", lambda *_: "a rule that is false"
     )
-    code, out, _ = sccl("verify-certificate", tmp_path / "made")
+    code, out, _ = sccl("certificate", "verify", tmp_path / "made")
     said = " ".join(out.split())
     assert code == 1
     assert "it contradicts the claim above, 'lower bound: 9999 us" in said

@@ -131,10 +131,10 @@ def test_each_damaged_proof_is_rejected(
 def test_command_checks_them_and_says_when_one_fails(tmp_path: Path) -> None:
     kept = certificates.KEPT / "inlet-4-reduce"
     runner = CliRunner()
-    assert runner.invoke(app, ["verify-certificate", str(kept)]).exit_code == 0
+    assert runner.invoke(app, ["certificate", "verify", str(kept)]).exit_code == 0
     shutil.copytree(kept, tmp_path / "copy")
     only_the_empty_clause(next((tmp_path / "copy").glob("*.drat")))
-    assert runner.invoke(app, ["verify-certificate", str(tmp_path / "copy")]).exit_code == 1
+    assert runner.invoke(app, ["certificate", "verify", str(tmp_path / "copy")]).exit_code == 1
 
 
 def fake(folder: Path, says: str) -> Path:

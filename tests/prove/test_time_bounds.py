@@ -280,7 +280,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     topo, collective, size = request.param
     folder = tmp_path_factory.mktemp("times") / "proofs"
     told = ("--collective", collective, "--topo", topo, "--size", size, "--gap", "0.5")
-    code, _, err = sccl("limits", "--time", *told, "--certify", folder)
+    code, _, err = sccl("synth", "fastest", *told, "--certify", folder)
     assert code in {0, 3}, err
     assert "check it with" in " ".join(err.split())
     return folder
@@ -290,7 +290,7 @@ def test_all_claims_hold(made: Path) -> None:
     verdicts = list(check_folder(made))
     assert {v.state for v in verdicts} == {"ok"}, verdicts
     assert any("for all plans with any number" in v.claim for v in verdicts)
-    code, out, _ = sccl("verify-certificate", made)
+    code, out, _ = sccl("certificate", "verify", made)
     assert code == 0
     assert "NOT" not in out
     assert "all plans with any number and sizes of chunks" in " ".join(out.split())
@@ -298,7 +298,7 @@ def test_all_claims_hold(made: Path) -> None:
 
 def test_time_bound_certificate_proves_the_printed_bound(tmp_path: Path) -> None:
     """By prices, too, as at 4 KB and 16 KB of a DGX-1 cuts say less."""
-    asked = ("limits", "--time", "--collective", "allgather", "--topo", "dgx1")
+    asked = ("synth", "fastest", "--collective", "allgather", "--topo", "dgx1")
     code, out, _ = sccl(*asked, "--size", "4KB..16KB", "--certify", tmp_path / "proofs", "--json")
     assert code == 0
     claims = read_case(tmp_path / "proofs").claims
@@ -375,7 +375,7 @@ def test_claim_on_a_missing_part_fails(made: Path, tmp_path: Path) -> None:
 
 def test_steps_are_not_claimed_of_switches(tmp_path: Path) -> None:
     told = ("--collective", "alltoall", "--topo", "teccl-ndv2x4", "--size", "1MB", "--gap", "1")
-    assert sccl("limits", "--time", *told, "--certify", tmp_path / "proofs")[0] == 0
+    assert sccl("synth", "fastest", *told, "--certify", tmp_path / "proofs")[0] == 0
     whole = _kept(tmp_path / "proofs")
     whole["claims"].append({"claim": "steps", "at_least": 1})
     (tmp_path / "proofs" / CLAIMS).write_text(json.dumps(whole))
@@ -386,13 +386,13 @@ def test_steps_are_not_claimed_of_switches(tmp_path: Path) -> None:
 def test_other_speeds_are_reported(tmp_path: Path) -> None:
     """A machine that only looks like the catalogue's is not called that."""
     told = ("--collective", "allgather", "--topo", "ring:4", "--size", "64KB", "--gap", "1")
-    assert sccl("limits", "--time", *told, "--certify", tmp_path / "proofs")[0] == 0
-    assert "as the generator's" in sccl("verify-certificate", tmp_path / "proofs")[1]
+    assert sccl("synth", "fastest", *told, "--certify", tmp_path / "proofs")[0] == 0
+    assert "as the generator's" in sccl("certificate", "verify", tmp_path / "proofs")[1]
     whole = _kept(tmp_path / "proofs")
     for link in whole["topology"]["links"]:
         link["gb_per_s"] = 99.0
     (tmp_path / "proofs" / CLAIMS).write_text(json.dumps(whole))
-    assert "alphas or speeds NOT" in sccl("verify-certificate", tmp_path / "proofs")[1]
+    assert "alphas or speeds NOT" in sccl("certificate", "verify", tmp_path / "proofs")[1]
 
 
 _NUMBERS = (-1, 0, 1, 2, 7, 10**12, 10**30, "0", "1", "3/2", "1/99999999", "9" * 4000, "x", None)

@@ -106,7 +106,7 @@ def test_interfaces_are_limited_both_ways(kind: str) -> None:
 def test_channels_are_a_fabric(tmp_path: Path) -> None:
     """As which a rank sends, and receives, at a little less than the rate of each."""
     path = tmp_path / "lab.json"
-    words = ["lab", "--channels", "fast=100Mb,slow=50Mb", "--ranks", "3", "--by", "bucket"]
+    words = ["train", "lab", "--channels", "fast=100Mb,slow=50Mb", "--ranks", "3", "--by", "bucket"]
     done = CliRunner().invoke(app, [*words, "--fabric", str(path), "--", "true"])
     assert done.exit_code == 0, done.output
     fabric = resolve_fabric(str(path))
@@ -203,7 +203,7 @@ def sleepers(pid: int) -> list[int]:
 
 
 class Running:
-    """``sccl lab`` of two ranks that wait, each with a child of its own if it is contained."""
+    """``sccl train lab`` of two ranks that wait, each with a child if it is contained."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         told = Pipe(folder / "told")

@@ -82,7 +82,7 @@ def test_interrupt_ends_the_ranks(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "never")
     script(mpi / "made", f"sh -c 'echo $$ > {pipe.path}; read line < {tmp_path / 'never'}'; true")
     output = tmp_path / "machine.json"
-    words = ["profile", "--ranks", "2", "--mpi", str(mpi), "-o", str(output)]
+    words = ["topo", "profile", "--ranks", "2", "--mpi", str(mpi), "-o", str(output)]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.programs.at_work", str(pipe.path), *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,

@@ -99,7 +99,7 @@ def test_interrupt_ends_all_that_was_started(tool: str, tmp_path: Path) -> None:
     pipe, mpi = Pipe(tmp_path / "pipe"), scripted_mpi(tmp_path / "mpi", "")
     os.mkfifo(tmp_path / "never")
     script(mpi / tool, f"sh -c 'echo $$ > {pipe.path}; read line < {tmp_path / 'never'}'; true")
-    words = ["run", str(project(tmp_path / "p").directory), "--mpi", str(mpi)]
+    words = ["project", "run", str(project(tmp_path / "p").directory), "--mpi", str(mpi)]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.programs.at_work", str(pipe.path), *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,

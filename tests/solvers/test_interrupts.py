@@ -40,8 +40,8 @@ FIRST = [
         "sccl.synth.syncoll.symmetric_search",
         f"{SOLVE} broadcast --topo torus:4x4 --chunks 8 --steps 5 --rounds 5",
     ),
-    ("sccl.prove.bounds.flow_lp", "bounds --collective alltoall --topo dgx1"),
-    ("sccl.synth.packing.master", "bounds --collective broadcast --topo dgx1 --steps 3"),
+    ("sccl.prove.bounds.flow_lp", "bound --collective alltoall --topo dgx1"),
+    ("sccl.synth.packing.master", "bound --collective broadcast --topo dgx1 --steps 3"),
     ("sccl.synth.packing.master", "pareto --collective alltoall --topo dgx1 --no-store"),
 ]
 

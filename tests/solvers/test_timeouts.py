@@ -84,9 +84,9 @@ VERBS = (
      "--rounds", "7"),
     ("pareto", "--collective", "allreduce", "--topo", "ring:4", "--k", "1", "--max-steps", "4"),
     ("pareto", "--collective", "alltoall", "--topo", "torus:4x4", "--k", "0", "--max-steps", "4"),
-    ("pareto", "--collective", "allreduce", "--topo", "ring:4", "--limit", "--max-steps", "4"),
-    ("pareto", "--collective", "broadcast", "--topo", "torus:3x4", "--limit", "--max-steps", "6"),
-    ("bounds", "--collective", "broadcast", "--topo", "dgx1", "--steps", "4"),
+    ("limits", "--collective", "allreduce", "--topo", "ring:4", "--max-steps", "4"),
+    ("limits", "--collective", "broadcast", "--topo", "torus:3x4", "--max-steps", "6"),
+    ("bound", "--collective", "broadcast", "--topo", "dgx1", "--steps", "4"),
 )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def command_lines() -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("words", list(command_lines()), ids=" ".join)
 def test_no_verb_breaks_when_its_time_runs_out(words: tuple[str, ...]) -> None:
-    store = () if words[0] == "bounds" else ("--no-store",)
+    store = () if words[0] in ("bound", "limits") else ("--no-store",)
     done = CliRunner().invoke(app, [*words, *store])
     assert done.exit_code in {0, 1, 3}, done.output
     assert "Traceback" not in done.output

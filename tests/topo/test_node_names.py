@@ -169,7 +169,7 @@ def test_every_verb_that_asks_says_what_a_machine_is_modelled_as(
 def test_times_of_links_that_differ_say_that_they_are_bounds(file: Path, tmp_path: Path) -> None:
     sweep = ("pareto", "--collective", "broadcast", "--topo", file, "--k", "1", "--no-store")
     picture, kept = tmp_path / "p.svg", tmp_path / "kept"
-    code, out, err = run(*sweep, "--plot", picture, "--out", kept)
+    code, out, err = run(*sweep, "--plot", picture, "--output", kept)
     assert code == 0, err
     assert SAID in err
     assert SLOWEST_LINK_NOTE in out
@@ -182,7 +182,7 @@ def test_times_of_links_that_differ_say_that_they_are_bounds(file: Path, tmp_pat
     assert run("plot", kept, "--what", "time", "-o", tmp_path / "t.svg")[0] == 0
     assert "estimate" in (tmp_path / "t.svg").read_text()
     assert SLOWEST_LINK_NOTE not in run(*sweep, "--alpha-us", "1")[1]
-    dgx1 = run("bounds", "--collective", "allgather", "--topo", "dgx1")
+    dgx1 = run("bound", "--collective", "allgather", "--topo", "dgx1")
     assert dgx1[2] == ""
 
 
@@ -192,8 +192,8 @@ def test_limits_and_certificates_are_of_the_same_model(file: Path, tmp_path: Pat
                        "--max-steps", "2", "--certify", proofs)  # fmt: skip
     assert code == 0
     assert SLOWEST_LINK_NOTE in out
-    assert run("verify-certificate", proofs)[0] == 0
-    bounds = json.loads(run("bounds", "--collective", "allgather", "--topo", file, "--json")[1])
+    assert run("certificate", "verify", proofs)[0] == 0
+    bounds = json.loads(run("bound", "--collective", "allgather", "--topo", file, "--json")[1])
     assert sccl.bounds("allgather", sccl.Topology(machine_model(uneven()).topology)).bandwidth == (
         sccl.bounds(
             "allgather", sccl.Topology(machine_model(uneven()).topology.reversed())
@@ -214,7 +214,7 @@ def test_bounds_and_pareto_mean_the_same_by_a_switch(tmp_path: Path) -> None:
     machine = {"name": "box", "ranks": 4, "alpha_us": 1, "gb_per_s": 25, "switches": ["[b]"]}
     (tmp_path / "box.json").write_text(json.dumps({**machine, "links": ends}))
     ask = ("--collective", "allgather", "--topo", tmp_path / "box.json")
-    found = json.loads(run("bounds", *ask, "--json")[1])
+    found = json.loads(run("bound", *ask, "--json")[1])
     assert (found["steps"], found["bandwidth"]) == (1, "3/2")
     code, out, err = run("pareto", *ask, "--no-store")
     assert (code, "Complete for every k" in out) == (0, True)
@@ -235,14 +235,18 @@ def test_topo_show_prints_the_costs_of_links_that_differ(file: Path) -> None:
 
 def test_topo_without_and_with_take_lanes_and_labels(file: Path, tmp_path: Path) -> None:
     path = tmp_path / "changed.json"
-    assert run("topo", "without", "dgx1", "--link", "0-3:1", "-o", path)[0] == 0
+    assert run("topo", "edit", "dgx1", "--remove-link", "0-3:1", "-o", path)[0] == 0
     assert load_topology(path).lanes()[0, 3] == 1
-    assert run("topo", "without", file, "--rank", "d", "--link", "a>b", "-o", path)[0] == 0
+    assert (
+        run("topo", "edit", file, "--remove-rank", "d", "--remove-link", "a>b", "-o", path)[0] == 0
+    )
     assert load_topology(path).edges == {(1, 0), (1, 2), (2, 1)}
-    assert run("topo", "with", "dgx1", "--link", "0-3:2", "--link", "0>5", "-o", path)[0] == 0
+    assert (
+        run("topo", "edit", "dgx1", "--add-link", "0-3:2", "--add-link", "0>5", "-o", path)[0] == 0
+    )
     lanes = load_topology(path).lanes()
     assert (lanes[0, 3], lanes[3, 0], lanes[0, 5], (5, 0) in lanes) == (4, 4, 1, False)
-    code, _, err = run("topo", "without", file, "--rank", "e", "-o", tmp_path / "no.json")
+    code, _, err = run("topo", "edit", file, "--remove-rank", "e", "-o", tmp_path / "no.json")
     assert (code, "unknown rank 'e'" in err) == (2, True)
     assert not (tmp_path / "no.json").exists()
 

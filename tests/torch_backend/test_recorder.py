@@ -42,7 +42,7 @@ def sccl(*words: str | Path, code: int = 0) -> str:
 
 
 def job(env: dict[str, str], *words: str | Path) -> list[str]:
-    """Run a job of 2 ranks by 'sccl enforce' and return its output."""
+    """Run a job of 2 ranks by 'sccl train run' and return its output."""
     started = [*torchrun("oldest", 2), str(PROGRAMS / "torch_steps.py"), "6"]
     done = subprocess.run(
         [sys.executable, "-m", "sccl", "enforce", *map(str, words), "--", *started],
@@ -76,7 +76,7 @@ def test_job_is_recorded_planned_and_kept_to_the_plan(tmp_path: Path) -> None:
     channels = [{"name": name, "topology": "full:2"} for name in ("fast", "slow")]
     fabric = tmp_path / "fabric.json"
     fabric.write_text(json.dumps({"name": "pair", "channels": channels}))
-    sccl("plan", recorded, "--fabric", fabric, "--seconds", "0.1", "-o", planned)
+    sccl("train", "plan", recorded, "--fabric", fabric, "--budget", "0.1", "-o", planned)
     again = job(env, "--plan", planned)
     assert sorted(again) == plain  # sums of two are the same in any order
     env["SCCL_SCRIPT"] = ""
@@ -227,16 +227,16 @@ def test_send_is_one_of_both_its_ends(tmp_path: Path) -> None:
             events.append(CallRecord(**time, **made, **ends))  # type: ignore[arg-type]
         wire = RecordingWire(sccl_recording=1, rank=rank, world=2, torch="2", events=tuple(events))
         file.write_bytes(msgspec.json.encode(wire))
-    sccl("workload", "import", *files, "-o", tmp_path / "w.json")
+    sccl("train", "import", *files, "-o", tmp_path / "w.json")
     (op,) = load_workload(tmp_path / "w.json").collectives()
     assert (op.collective, op.group, op.count, op.root) == ("broadcast", (0, 1), 8, 0)
 
 
 def test_job_that_records_nothing_is_told_what_to_do(tmp_path: Path) -> None:
     output = tmp_path / "w.json"
-    said = sccl("enforce", "--record", output, "--", "true", code=2)
+    said = sccl("train", "run", "--record", output, "--", "true", code=2)
     assert "init_process_group('sccl')" in " ".join(said.split())
-    said = sccl("enforce", "--record", output, "--", "no-such-command", code=2)
+    said = sccl("train", "run", "--record", output, "--", "no-such-command", code=2)
     assert "there is no command 'no-such-command'" in " ".join(said.split())
-    assert "exit code 1" in sccl("enforce", "--record", output, "--", "false", code=4)
+    assert "exit code 1" in sccl("train", "run", "--record", output, "--", "false", code=4)
     assert not output.exists()

@@ -1,4 +1,4 @@
-"""Scripts of plans for `sccl enforce`, and errors for invalid ones."""
+"""Scripts of plans for `sccl train run`, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_impossible_script_is_reported(
 
 def test_command_that_asks_for_no_plan_is_told_of(tmp_path: Path) -> None:
     plan = plan_file(prefetching_plan(), tmp_path / "plan.json")
-    code, _, err = sccl("enforce", "--plan", plan, "--", "true")
+    code, _, err = sccl("train", "run", "--plan", plan, "--", "true")
     assert code == 0
     why = "the job has not asked for the plan, and ran without it: call init_process_group"
     assert why in " ".join(err.split())

@@ -204,7 +204,7 @@ def readme(options: CodegenOptions) -> dict[str, str]:
             "One kernel per call runs the whole algorithm: every rank pushes chunks into its\n"
             "peers' memory and sets a flag there, one for each transfer. "
             f"Thread blocks of a link: {shared}\n"
-            "(`--blocks-per-link` of `sccl codegen`; `SCCL_SLICES=N` in the environment limits\n"
+            "(`sccl project new --blocks-per-link`; `SCCL_SLICES=N` in the environment limits\n"
             "them to N; one block sends a chunk of less than 64 KiB). Small chunks go in packets\n"
             "(`0p` below): eight bytes of data with the number of the call, without a flag."
         )

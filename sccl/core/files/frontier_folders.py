@@ -30,7 +30,7 @@ class FrontierOutput(FrontierWire, frozen=True, kw_only=True):
 
 
 def read_frontiers(file: Path) -> tuple[Frontier, ...]:
-    """Return the frontier in a file that ``sccl pareto --out`` or ``--json`` wrote.
+    """Return the frontier in a file that ``sccl pareto --output`` or ``--json`` wrote.
 
     Files of earlier versions may hold further ones, of other classes.
 

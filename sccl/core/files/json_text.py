@@ -69,7 +69,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
         raise FormatError(
             f"{where}: {_describe_other_kind(text, kind) or describe_problem(error, wire)}; "
             "expected "
-            f"{kind} file (its shape: 'sccl schema {kind.name}')"
+            f"{kind} file (its shape: 'sccl doctor schema {kind.name}')"
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise _not_json(text, where, error) from error

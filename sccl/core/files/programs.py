@@ -123,7 +123,7 @@ class CollectiveProgramsWire(_Wire, frozen=True, kw_only=True):
 
 
 class ProjectWire(_Wire, frozen=True, kw_only=True):
-    """The algorithms of a project that 'sccl codegen' wrote, lowered to programs."""
+    """The algorithms of a project that 'sccl project new' wrote, lowered to programs."""
 
     schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
     kind: Literal["program"] = "program"

@@ -121,7 +121,7 @@ def join_by_network(
     if chassis is None or network is None:
         raise ParameterError(
             "--nodes and --network belong together: the number of nodes, and the network "
-            "between them (its shape: 'sccl schema network')"
+            "between them (its shape: 'sccl doctor schema network')"
         )
     wire = parse(read_text(network), NetworkWire, str(network))
     imported = read.imported

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PartOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl part'."""
+    """The JSON output of 'sccl show'."""
 
     kind: Literal["part"] = "part"
     collective: str

@@ -140,7 +140,7 @@ def files_of_kinds(
                     reject_foreign(file)
                 names = sorted(kind.name for kind in kinds - {SYMMETRIC_ALGORITHM})
                 raise InputError(
-                    f"{path} holds no {' and no '.join(names)}, expected the --out folder of "
+                    f"{path} holds no {' and no '.join(names)}, expected the --output folder of "
                     "'sccl pareto'; give another"
                 )
         else:

@@ -35,7 +35,7 @@ class LabChannelPart(Part, frozen=True, kw_only=True):
 
 
 class LabOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl lab'."""
+    """The JSON output of 'sccl train lab'."""
 
     kind: Literal["lab"] = "lab"
     channels: tuple[LabChannelPart, ...]
@@ -69,8 +69,8 @@ def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
         fabric_channels.append(Channel(channel.name, channel_machine, launch_us=_LAUNCH_US))
     rates = ", ".join(f"{channel.name} {channel.bits_per_s / 1e6:g} Mb/s" for channel in channels)
     source = (
-        f"sccl lab: {rates}, usable fraction {_USABLE_SHARE:g}; {_ALPHA_US:g} us per message and "
-        f"{_LAUNCH_US:g} us per motif"
+        f"sccl train lab: {rates}, usable fraction {_USABLE_SHARE:g}; {_ALPHA_US:g} us per message "
+        f"and {_LAUNCH_US:g} us per motif"
     )
     return Fabric("lab", tuple(fabric_channels), source=source)
 

@@ -188,7 +188,7 @@ def check_request(synthesizer: Synthesizer, request: Request) -> None:
     if spec.counts and Feature.UNEQUAL_CHUNKS not in features:
         raise CollectiveError(
             f"{spec.name} has chunks of {min(spec.counts)} to {max(spec.counts)} elements, and "
-            f"{name} takes chunks of one size: ask 'sccl teccl', or 'sccl limits --time'"
+            f"{name} takes chunks of one size: ask 'sccl synth teccl', or 'sccl synth fastest'"
         )
     if spec.name not in collective_names() and Feature.CUSTOM not in features:
         raise CollectiveError(

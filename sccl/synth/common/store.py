@@ -306,7 +306,7 @@ class Store:
             InputError: the file is damaged.
         """
         if not start or not all(c in "0123456789abcdef" for c in start):
-            raise ParameterError(f"{start!r} is no start of a digest; see 'sccl store ls'")
+            raise ParameterError(f"{start!r} is no start of a digest; see 'sccl doctor cache list'")
         matches = self._select(
             "SELECT instance, solver, question, content FROM verdicts WHERE instance LIKE ? "
             "ORDER BY solver",
@@ -316,7 +316,8 @@ class Store:
         if len({row[0] for row in matches}) != 1:
             how = "several instances" if matches else "no instance"
             raise ParameterError(
-                f"{self.path} has {how} of a digest that starts with {start!r}; see 'sccl store ls'"
+                f"{self.path} has {how} of a digest that starts with {start!r}; "
+                "see 'sccl doctor cache list'"
             )
         rows = []
         for key, solver, question, content in matches:

@@ -29,7 +29,7 @@ class VerdictPart(Part, frozen=True, kw_only=True):
 
 
 class StoreLsOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl store ls'."""
+    """The JSON output of 'sccl doctor cache list'."""
 
     kind: Literal["store-ls"] = "store-ls"
     store: FileText
@@ -37,7 +37,7 @@ class StoreLsOutput(Output, frozen=True, kw_only=True):
 
 
 class StoreShowOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl store show'."""
+    """The JSON output of 'sccl doctor cache show'."""
 
     kind: Literal["store-show"] = "store-show"
     instance: InstanceWire
@@ -45,14 +45,14 @@ class StoreShowOutput(Output, frozen=True, kw_only=True):
 
 
 class StoreExportOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl store export'."""
+    """The JSON output of 'sccl doctor cache export'."""
 
     kind: Literal["store-export"] = "store-export"
     file: FileText
 
 
 class StoreGcOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl store gc'."""
+    """The JSON output of 'sccl doctor cache clear'."""
 
     kind: Literal["store-gc"] = "store-gc"
     store: FileText

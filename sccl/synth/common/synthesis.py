@@ -1,4 +1,4 @@
-"""Compute schedules with TACOS, TE-CCL, or TACCL, with a lower bound (``sccl tacos``, ...)."""
+"""Compute schedules with TACOS, TE-CCL, or TACCL, with a lower bound."""
 
 from __future__ import annotations
 

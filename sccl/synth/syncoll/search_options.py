@@ -30,7 +30,7 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="Symmetry of the search: auto (from 12 ranks on), none, translations, or a "
-            ".json file ('sccl schema symmetry').",
+            ".json file ('sccl doctor schema symmetry').",
             extra={"choices": ("auto", "none", "translations")},
         ),
     ] = "auto"

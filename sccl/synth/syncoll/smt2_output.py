@@ -14,7 +14,7 @@ from sccl.transform import Question
 
 
 class Smt2Output(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl smt2': the problem, or the file that contains it."""
+    """The JSON output of 'sccl solve --smt2': the problem, or the file that contains it."""
 
     kind: Literal["smt2"] = "smt2"
     file: FileText | None

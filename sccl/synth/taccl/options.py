@@ -31,8 +31,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     sketch: Annotated[
         SketchWire | None,
         Meta(
-            description="Sketch file ('sccl schema sketch', or one of TACCL's); auto: the best of "
-            "the machine's suggestions.",
+            description="Sketch file ('sccl doctor schema sketch', or one of TACCL's); auto: the "
+            "best of the machine's suggestions.",
             extra={"default": "auto"},
         ),
     ] = None
@@ -62,7 +62,7 @@ class Options(contract.Options, frozen=True, kw_only=True):
     steps: Annotated[
         Literal["auto", "three", "joined"],
         Meta(
-            description="three (routes, orders, exact times), joined (improves all of them "
+            description="Stages: three (routes, orders, exact times), joined (improves all of them "
             "together), or auto (joined if small)."
         ),
     ] = "auto"
@@ -72,8 +72,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     alpha: Annotated[
         Literal["travels", "occupies"],
         Meta(
-            description="Alpha model: travels (a chunk arrives alpha later) or occupies (the link "
-            "is busy during alpha)."
+            description="Alpha model: travels or occupies. With travels a chunk arrives alpha "
+            "later, with occupies the link is busy during alpha."
         ),
     ] = "travels"
     gap: Annotated[

@@ -21,7 +21,7 @@ class TacclPhasePart(Part, frozen=True, kw_only=True):
 
 
 class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl taccl'."""
+    """The JSON output of 'sccl synth taccl'."""
 
     kind: Literal["taccl"] = "taccl"
     sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]

@@ -46,20 +46,20 @@ class FittedSketchOutput(Output, frozen=True, kw_only=True):
 
 
 class SketchCheckOutput(FittedSketchOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl sketch check'."""
+    """The JSON output of 'sccl synth sketch check'."""
 
     kind: Literal["sketch-check"] = "sketch-check"
 
 
 class SketchExplainOutput(FittedSketchOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl sketch explain'."""
+    """The JSON output of 'sccl synth sketch explain'."""
 
     kind: Literal["sketch-explain"] = "sketch-explain"
     sentences: tuple[str, ...]
 
 
 class SketchDrawOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl sketch draw'."""
+    """The JSON output of 'sccl synth sketch draw'."""
 
     kind: Literal["sketch-draw"] = "sketch-draw"
     name: str

@@ -53,7 +53,7 @@ class RestrictedMachine:
         ):
             raise ParameterError(
                 f"sketch {self.sketch.name}: {entry} asks {rule}, which TACCL alone keeps to: ask "
-                "'sccl taccl', or leave it out"
+                "'sccl synth taccl', or leave it out"
             )
 
     @cached_property
@@ -189,7 +189,7 @@ class RestrictedMachine:
     def _sketch_error(self, reason: str) -> TopologyError:
         return TopologyError(
             f"sketch {self.sketch.name}, on {self.full_topology.name!r}: {reason}, which only "
-            "'sccl taccl' supports: use it, or give another sketch"
+            "'sccl synth taccl' supports: use it, or give another sketch"
         )
 
     def full_links(self, left: Topology) -> NDArray[np.int32]:

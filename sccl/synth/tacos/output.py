@@ -19,7 +19,7 @@ from sccl.synth.common.synthesis import (
 
 
 class TacosOutput(SynthesisOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl tacos'."""
+    """The JSON output of 'sccl synth tacos'."""
 
     kind: Literal["tacos"] = "tacos"
     recorded: Annotated[
@@ -63,4 +63,4 @@ def reproduce_command(problem: SynthesisProblem, inputs: Mapping[str, str | Path
         if value is not None
         for word in ("--" + name.replace("_", "-"), str(value))
     ]
-    return shlex.join(["sccl", problem.name, *words])
+    return shlex.join(["sccl", "synth", problem.name, *words])

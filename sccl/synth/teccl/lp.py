@@ -238,7 +238,7 @@ def _build_problem(request: Request, options: Options, dual: Dual) -> FlowProble
     if topology.ranks > MAX_RANKS:
         raise TooLargeError(
             f"topology {topology.name!r} has {topology.ranks} ranks, at most {MAX_RANKS} are "
-            "served by model lp: ask 'sccl tacos'"
+            "served by model lp: ask 'sccl synth tacos'"
         )
     if request.spec.combining:
         hint = "; for as many bytes per rank, run lp on alltoall to get the arrival times"

@@ -44,9 +44,9 @@ class Options(contract.Options, frozen=True, kw_only=True):
     model: Annotated[
         Literal["auto", "continuous", "milp", "astar", "lp"],
         Meta(
-            description="Model: continuous (intervals in continuous time, the choice of auto), "
-            "milp (epochs in one model), astar (epochs in rounds), or lp (rates, for collectives "
-            "that copy nothing)."
+            description="Model: auto, continuous, milp, astar, or lp. continuous (intervals in "
+            "continuous time) is the choice of auto, milp has epochs in one model, astar epochs in "
+            "rounds, and lp rates, for collectives that copy nothing."
         ),
     ] = "auto"
     switch: Annotated[
@@ -95,15 +95,16 @@ class Options(contract.Options, frozen=True, kw_only=True):
     alpha: Annotated[
         Literal["travels", "occupies"],
         Meta(
-            description="Alpha model: travels (a chunk arrives alpha later) or occupies (the link "
-            "is busy during alpha)."
+            description="Alpha model: travels or occupies. With travels a chunk arrives alpha "
+            "later, with occupies the link is busy during alpha."
         ),
     ] = "travels"
     solver: Annotated[
         Literal["auto", "cp-sat", "glop", "highs", "pdlp", "scip", "gurobi"],
         Meta(
-            description="Solver of the model: auto (GLOP for lp, otherwise CP-SAT), HiGHS, Gurobi "
-            "if installed, SCIP (milp, astar), PDLP (lp)."
+            description="Solver of the model: auto, cp-sat, glop, highs, pdlp, scip, or gurobi. "
+            "auto is GLOP for lp and otherwise CP-SAT. Gurobi must be installed. SCIP solves milp "
+            "and astar, PDLP lp."
         ),
     ] = "auto"
     priorities: Annotated[
@@ -117,8 +118,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     bandwidth: Annotated[
         VariableBandwidthWire | None,
         Meta(
-            description="File of reduced link bandwidths over time ('sccl schema bandwidth'), for "
-            "models auto, milp, and astar.",
+            description="File of reduced link bandwidths over time ('sccl doctor schema "
+            "bandwidth'), for models auto, milp, and astar.",
             extra={"default": "all, always"},
         ),
     ] = None

@@ -28,7 +28,7 @@ class TenantPart(Part, frozen=True, kw_only=True):
 
 
 class TecclOutput(SynthesisOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl teccl'."""
+    """The JSON output of 'sccl synth teccl'."""
 
     kind: Literal["teccl"] = "teccl"
     model: Annotated[str, Meta(description="Requested model.")]

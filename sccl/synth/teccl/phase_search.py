@@ -347,7 +347,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
         raise TooLargeError(
             f"{spec.name} of {machine.ranks} ranks with C={collective.chunks} takes {wanted} "
             f"transfers; models are made of up to {MAX_SENDS}: give fewer chunks, or ask "
-            "'sccl tacos'"
+            "'sccl synth tacos'"
         )
     sizes = chunk_sizes(collective, size_bytes)
     request = Request(machine, spec, size_bytes)

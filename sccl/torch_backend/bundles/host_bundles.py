@@ -25,7 +25,7 @@ from sccl.synth.common.contract import Request
 from sccl.topo import resolve_topology
 
 BUNDLES = "SCCL_BUNDLES"
-"""0: gloo serves all. Otherwise folders, as in PATH, of projects that ``sccl codegen`` made."""
+"""0: gloo serves all. Otherwise folders, as in PATH, of projects that ``sccl project new`` made."""
 
 MAX_RANKS = 8
 """Largest group for a generated bundle. Shared memory grows with the square of the ranks."""

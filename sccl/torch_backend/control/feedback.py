@@ -107,7 +107,7 @@ class FeedbackReader:
         return iterations
 
     def cost_table(self) -> str:
-        """Return the median times of motifs, as a table of costs for ``sccl plan``."""
+        """Return the median times of motifs, as a table of costs for ``sccl train plan``."""
         lines = ["collective,option,ranks,bytes,us"]
         for key, times in sorted(self.motifs.items()):
             if "," not in key[0] + key[1] and '"' not in key[0] + key[1]:

@@ -58,10 +58,10 @@ def compile_file(file: Path) -> PlanScript:
     read_text(file)  # a file that is not there is no other kind of file
     plans, rest = load_training_files([file])
     if rest or len(plans) != 1 or plans[0].claimed is not None:
-        raise InputError(f"{file}: it is no training plan: give one that 'sccl plan' wrote")
+        raise InputError(f"{file}: it is no training plan: give one that 'sccl train plan' wrote")
     faults = training_faults(plans[0])
     if faults:
-        raise InputError(f"{file}: {faults[0].message}: plan it again with 'sccl plan'")
+        raise InputError(f"{file}: {faults[0].message}: plan it again with 'sccl train plan'")
     try:
         return compile_plan(plans[0].plan)
     except ParameterError as error:

@@ -1,6 +1,6 @@
 """Control a running job: propose plans, watch them, plan again, and return to earlier plans.
 
-``sccl optimizer`` reports the state of a job, and commits plans to it.
+``sccl train control`` reports the state of a job, and commits plans to it.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ class MeasuredIterationPart(Part, frozen=True, kw_only=True):
 
 
 class OptimizerOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl optimizer'."""
+    """The JSON output of 'sccl train control'."""
 
     kind: Literal["optimizer"] = "optimizer"
     run: str
@@ -397,7 +397,7 @@ def load_plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
     """
     plans, rest = load_training_files([file])
     if rest or not plans:
-        raise InputError(f"{file} is not a training plan: create one with 'sccl plan'")
+        raise InputError(f"{file} is not a training plan: create one with 'sccl train plan'")
     if faults := training_faults(plans[0]):
         raise InputError(
             f"{file}: this plan fails verification: {faults[0].message}; see all with 'sccl check "

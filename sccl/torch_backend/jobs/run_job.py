@@ -36,7 +36,7 @@ _BACKEND_HINT = (
 
 
 class EnforceOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl enforce'."""
+    """The JSON output of 'sccl train run'."""
 
     kind: Literal["enforce"] = "enforce"
     command: Annotated[tuple[str, ...], Meta(description="Command of the job.")]
@@ -65,7 +65,7 @@ def run_job(
     if not words or shutil.which(words[0]) is None:
         raise InputError(
             f"there is no command {(words[0] if words else '')!r:.200}: give the command that "
-            "starts the job, as in: sccl enforce --record w.json -- torchrun job.py"
+            "starts the job, as in: sccl train run --record w.json -- torchrun job.py"
         )
     out = _STDERR if aside else None
     with run_session(words, end, env={**os.environ, **environment}, stdout=out) as process:

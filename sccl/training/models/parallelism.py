@@ -175,7 +175,7 @@ def parse_widths(text: str, label: str) -> tuple[int, ...]:
 
 def source_text(model: str, job: Processor, about: str) -> str:
     """Return the source of a workload: its model and its parameters."""
-    return f"sccl workload make: {model} of {job.parameters_text()}{'. ' if about else ''}{about}"
+    return f"sccl train make: {model} of {job.parameters_text()}{'. ' if about else ''}{about}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -280,4 +280,4 @@ def _print_open(console: Console, frontier: Frontier) -> None:
             "another --solver."
         )
     if any(point.algorithm and not point.file for point in frontier.points):
-        console.print("Algorithms were not written: add --out DIR.")
+        console.print("Algorithms were not written: add --output DIR.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
@@ -49,8 +50,17 @@ class AttainedPart(Part, frozen=True, kw_only=True):
     by: Annotated[str, Meta(description="The construction: 'breadth first' or 'colouring'.")]
 
 
+class TimeBoundPart(Part, frozen=True, kw_only=True):
+    """The lower bound on the completion time for a size."""
+
+    size_bytes: Annotated[int, Meta(ge=1, description="Buffer of a rank.")]
+    lower_bound_us: Annotated[
+        float, Meta(ge=0, description="For every schedule, if a chunk travels during alpha.")
+    ]
+
+
 class BoundsOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl bounds'."""
+    """The JSON output of 'sccl bound'."""
 
     kind: Literal["bounds"] = "bounds"
     topology: str
@@ -77,6 +87,10 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     attained: Annotated[
         AttainedPart | UnsetType, Meta(description="Present if a construction is known.")
     ] = UNSET
+    times: Annotated[
+        tuple[TimeBoundPart, ...] | UnsetType,
+        Meta(description="With --size: lower bounds on the completion time, by size."),
+    ] = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +103,7 @@ class ProblemBounds:
         attained: Costs of a construction. None: nothing is known.
         limit: Limit of R/C of the family for the requested S. None: not requested.
         overall_limit: Lower bound on R/C of every allreduce with this S. None: not requested.
+        times: Sizes in bytes of a rank's buffer, and lower bounds on their times in microseconds.
     """
 
     topology: Topology
@@ -98,9 +113,10 @@ class ProblemBounds:
     attained: ConstructionCost | None
     limit: StepLimit | None = None
     overall_limit: StepLimit | None = None
+    times: tuple[tuple[int, float], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON output of 'sccl bounds'."""
+        """Return the JSON output of 'sccl bound'."""
         head = output_head("bounds", question_digests(self.topology, self.spec))
         names = {"topology": self.topology.name, "collective": self.spec.name}
         bounds = family = msgspec.to_builtins(bounds_to_wire(self.family))
@@ -118,17 +134,36 @@ class ProblemBounds:
                 "steps": costs.steps, "bandwidth": str(costs.bandwidth), "by": costs.construction
             }
         }  # fmt: skip
-        return head | names | bounds | limits | (attained or {})
+        times = [{"size_bytes": size, "lower_bound_us": bound} for size, bound in self.times]
+        more = {"times": times} if times else {}
+        return head | names | bounds | limits | (attained or {}) | more
+
+
+def _time_bounds(
+    topology: Topology, spec: Spec, sizes: Sequence[int]
+) -> tuple[tuple[int, float], ...]:
+    """Return lower bounds on the completion time of any schedule, by size."""
+    if not sizes:
+        return ()
+    from sccl.synth.packing.by_time.time_bound import lower_bound_curve  # noqa: PLC0415 - loads NumPy
+
+    curve = lower_bound_curve(topology, spec, sizes)
+    return tuple((size, float(curve.us(size))) for size in sizes)
 
 
 def prove_bounds(
-    topology: Topology, spec: Spec, steps: int | None = None, timeout_s: float = inf
+    topology: Topology,
+    spec: Spec,
+    steps: int | None = None,
+    timeout_s: float = inf,
+    sizes: Sequence[int] = (),
 ) -> ProblemBounds:
     """Return lower bounds with their proofs, and the costs that are attained without search.
 
     Args:
         steps: S whose limit of R/C is computed, too. None: none.
         timeout_s: Seconds for this limit.
+        sizes: Bytes of a rank's buffer, ascending, for which the completion time is bounded.
 
     Raises:
         InputError: The collective does not fit the topology, some rank cannot be reached, or the
@@ -142,6 +177,7 @@ def prove_bounds(
         family=lower_bounds(topology, spec),
         overall=any_class_bounds(topology, spec) if dual_of(spec).phases == 2 else None,
         attained=attained_cost(topology, spec),
+        times=_time_bounds(topology, spec, sizes),
     )
     if steps is None:
         return bounds

@@ -55,7 +55,7 @@ def commands(folder: Path) -> list[list[str]]:
         file = str(folder / f"{name}.json")
         Path(file).write_text(json.dumps(value))
         found += [["check", file], ["show", file], ["explore", file, "-o", f"{folder}/o.html"],
-                  ["codegen", file, "-o", f"{folder}/project"],
+                  ["project", "new", file, "-o", f"{folder}/project"],
                   ["plot", file, "--what", "arrival", "-o", f"{folder}/o.svg"]]  # fmt: skip
     huge = folder / "m.json"
     huge.write_text(json.dumps(machine(60_000)))
@@ -94,7 +94,7 @@ def test_memory_that_is_used_up_is_a_sentence_with_what_was_too_large(
         raise MemoryError
 
     monkeypatch.setattr("sccl.cli.bounds.lower_bounds", exhausted)
-    result = CliRunner().invoke(app, ["bounds", "--collective", "allgather", "--topo", "ring:4"])
+    result = CliRunner().invoke(app, ["bound", "--collective", "allgather", "--topo", "ring:4"])
     assert result.exit_code == 4
     assert result.stderr == (
         "failed: out of memory at 4 ranks, 8 links: ask for less, or give it more memory\n"

@@ -51,9 +51,9 @@ def test_plans_for_two_nodes_are_run(machine: str, collective: str, tmp_path: Pa
     (tmp_path / "sketch.json").write_text(json.dumps(MACHINES[machine]))
     given = ("--collective", collective, "--topo", machine, "--sketch", tmp_path / "sketch.json")
     size = "1KB" if collective == "allgather" else "64KB"
-    little = ("--size", size, "--alpha", "occupies", "--effort", EFFORT[machine])
+    little = ("--size", size, "--alpha", "occupies", "--budget", EFFORT[machine])
     plan = tmp_path / "plan.json"
-    code, _, err = sccl("taccl", *given, *little, "-o", plan)
+    code, _, err = sccl("synth", "taccl", *given, *little, "-o", plan)
     assert (code, err) == (0, "")
     for told in ((), ("instances=2", "dialect=azure")):
         export_plans([plan], "msccl-xml", tmp_path / "plan.xml", None, told)

@@ -98,7 +98,7 @@ def test_chakra_traces_are_read_again(tmp_path: Path) -> None:
         f"plan.{rank}.et" for rank in range(8)
     ]
     again = tmp_path / "again.json"
-    code, _, err = sccl("workload", "import", tmp_path / "traces", "-o", again)
+    code, _, err = sccl("train", "import", tmp_path / "traces", "-o", again)
     assert (code, err) == (0, "")
     told = json.loads(again.read_text())
     calls = [op for op in told["ops"] if "collective" in op]

@@ -1,4 +1,4 @@
-// Which program serves which size; "sccl tune" rewrites this file with measured switch points.
+// Which program serves which size; "sccl project tune" rewrites this file with measured switch points.
 #pragma once
 
 // collective:from=program,from=program;... with `from` in bytes of one block, and the program

@@ -322,7 +322,7 @@ def test_composition_of_what_was_not_sought_says_why() -> None:
     printed = StringIO()
     print_frontier(Console(file=printed, width=200), found, named_spec("allreduce", 5))
     assert "0.8 (not sought: time ran out, see --timeout)" in printed.getvalue()
-    assert "--out" not in printed.getvalue()
+    assert "--output" not in printed.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_parallel_sweep_is_the_serial_one(collective: str) -> None:
 def test_command_gives_the_same(tmp_path: Path) -> None:
     def run(*more: str) -> tuple[Any, dict[str, bytes]]:
         folder = tmp_path / "-".join(more)
-        arguments = ["pareto", "--collective", "allgather", "--topo", "dgx1", "--json", "--out"]
+        arguments = ["pareto", "--collective", "allgather", "--topo", "dgx1", "--json", "--output"]
         result = CliRunner().invoke(app, [*arguments, str(folder), "--no-store", *more])
         assert result.exit_code == 0, result.output
         return timeless(json.loads(result.stdout)), {

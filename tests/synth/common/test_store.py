@@ -150,7 +150,7 @@ def test_files_of_algorithms_claim_nothing_that_a_store_file_says(
 ) -> None:
     forged(path)
     out = tmp_path / "out"
-    sccl("pareto", *QUESTION, "--store", path, "--trust-store", "--out", out)
+    sccl("pareto", *QUESTION, "--store", path, "--trust-store", "--output", out)
     files = [file for file in out.glob("allgather*.json") if file.name.count("-c")]
     assert files
     assert not any("pareto" in load_algorithm(file)[0].proved for file in files)
@@ -342,7 +342,9 @@ def test_users_own_store_must_not_stop_a_sweep(
         assert json.loads(result.stdout)["points"]
         (line,) = result.stderr.splitlines()
         assert line.startswith(f"warning: verdicts are not stored: cannot use the store {place} (")
-        assert sccl("store", "ls")[0] == (2 if place.exists() else 0)  # nothing is kept there
+        assert sccl("doctor", "cache", "list")[0] == (
+            2 if place.exists() else 0
+        )  # nothing is kept there
         assert sccl(*SWEEP, "--store", place)[0] == 2
 
 
@@ -354,8 +356,8 @@ def test_locked_store_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -
         code, text = sccl(*SWEEP, "--store", path)
         assert code == 2
         assert f"cannot use the store {path} (another process has locked it)" in text
-        assert sccl("store", "ls", "--store", path)[0] == 0
-        code, text = sccl("store", "gc", "--all", "--store", path)
+        assert sccl("doctor", "cache", "list", "--store", path)[0] == 0
+        code, text = sccl("doctor", "cache", "clear", "--all", "--store", path)
         assert (code, "has locked it" in text) == (2, True)
         home(path, monkeypatch)
         code, text = sccl(*SWEEP)
@@ -390,8 +392,8 @@ def test_damaged_stores_are_one_sentence(damage: str, path: Path, store: Store) 
     with closing(sqlite3.connect(path)) as db:
         db.execute(damage)
         db.commit()
-    for verb in (["ls"], ["show", key], ["export", key, "-o", path.with_suffix(".json")]):
-        code, text = sccl("store", *verb, "--store", path)
+    for verb in (["list"], ["show", key], ["export", key, "-o", path.with_suffix(".json")]):
+        code, text = sccl("doctor", "cache", *verb, "--store", path)
         assert code == 2 or (verb == ["show", key] and "SET at" in damage)
         assert "defect" not in text
         assert text.count("\n") == 1 or code == 0
@@ -450,16 +452,16 @@ def test_store_verbs(tmp_path: Path) -> None:
     assert "from the store" in sccl(*question, 2, "--rounds", 2, "--store", file)[1]
     assert sccl(*question, 1, "--rounds", 1, "--store", file)[0] == 1
     assert "from the store" not in sccl(*question, 2, "--rounds", 2, "--no-store")[1]
-    code, text = sccl("store", "ls", "--store", file)
+    code, text = sccl("doctor", "cache", "list", "--store", file)
     assert code == 0
     assert "2 verdicts" in text
-    listed = json.loads(sccl("store", "ls", "--json", "--store", file)[1])["verdicts"]
+    listed = json.loads(sccl("doctor", "cache", "list", "--json", "--store", file)[1])["verdicts"]
     assert {(v["answer"], v["steps"]) for v in listed} == {("sat", 2), ("unsat", 1)}
     key = {v["answer"]: v["instance"][:16] for v in listed}
-    shown = json.loads(sccl("store", "show", key["sat"], "--store", file)[1])
+    shown = json.loads(sccl("doctor", "cache", "show", key["sat"], "--store", file)[1])
     assert shown["instance"]["steps"] == 2
     written = tmp_path / "a.json"
-    assert sccl("store", "export", key["sat"], "-o", written, "--store", file)[0] == 0
+    assert sccl("doctor", "cache", "export", key["sat"], "-o", written, "--store", file)[0] == 0
     assert violations(load_algorithm(written)[0]) == []
     for bad, says in (
         (["show", "zz"], "no start of a digest"),
@@ -471,9 +473,11 @@ def test_store_verbs(tmp_path: Path) -> None:
         code, text = sccl("store", *bad, "--store", file)
         assert code == 2, text
         assert says in text
-    assert "0 verdicts deleted" in sccl("store", "gc", "--unknown", "--store", file)[1]
-    assert "0 verdicts" in sccl("store", "gc", "--older-than-days", 1, "--store", file)[1]
-    assert "2 verdicts deleted" in sccl("store", "gc", "--all", "--store", file)[1]
+    assert "0 verdicts deleted" in sccl("doctor", "cache", "clear", "--unknown", "--store", file)[1]
+    assert (
+        "0 verdicts" in sccl("doctor", "cache", "clear", "--older-than-days", 1, "--store", file)[1]
+    )
+    assert "2 verdicts deleted" in sccl("doctor", "cache", "clear", "--all", "--store", file)[1]
     code, text = sccl(*question, 2, "--rounds", 2, "--store", file, "--no-store")
     assert code == 2
     assert "leave one out" in text

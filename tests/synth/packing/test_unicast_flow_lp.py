@@ -270,7 +270,9 @@ def test_one_rank_sends_nothing_to_itself() -> None:
 def test_flows_from_the_command_line(tmp_path: Path) -> None:
     words = ("--collective", "alltoall", "--topo", "teccl-ndv2x2", "--size", "1KB")
     file = tmp_path / "s.json"
-    code, out, _ = sccl("teccl", *words, "--model", "lp", "--gap", "0.01", "--json", "-o", file)
+    code, out, _ = sccl(
+        "synth", "teccl", *words, "--model", "lp", "--gap", "0.01", "--json", "-o", file
+    )
     shown = json.loads(out)
     assert (code, shown["model"], shown["bound_of"]) == (0, "lp", "any chunks")
     assert shown["epochs"] * shown["epoch_us"] > 0

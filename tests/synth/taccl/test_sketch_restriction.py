@@ -164,13 +164,13 @@ def test_verbs_and_the_api_keep_to_a_sketch(tmp_path: Path) -> None:
     }
     file.write_text(json.dumps(wire))
     asked = ("--collective", "allgather", "--topo", "full:4", "--size", "4096", "--sketch", file)
-    for verb in (("tacos",), ("teccl", "--effort", "0.1")):
+    for verb in (("tacos",), ("synth", "teccl", "--budget", "0.1")):
         code, text, err = sccl(*verb, *asked, "--json", "-o", out)
         shown = json.loads(text)
         assert (code, shown["chunks"], shown["sketch"]) == (0, 2, "one")
         assert "symmetry_offsets are ignored" in err
         assert sccl("check", out)[0] == 0
-    assert f"--sketch {file}" in json.loads(sccl("tacos", *asked, "--json")[1])["again"]
+    assert f"--sketch {file}" in json.loads(sccl("synth", "tacos", *asked, "--json")[1])["again"]
     found = api.tacos("allgather", "full:4", size=4096, sketch=file, chunks=1, progress=False)
     assert {(0, 3), (2, 1)} <= pairs_of(found.value)
     bandwidth = tmp_path / "bandwidth.json"
@@ -182,5 +182,5 @@ def test_verbs_and_the_api_keep_to_a_sketch(tmp_path: Path) -> None:
         (("--bandwidth", bandwidth), "bandwidth and sketch are both given"),
         (("--sketch", tmp_path), "Is a directory"),
     ):
-        code, _, err = sccl("teccl", *asked, *options, "-o", out)
+        code, _, err = sccl("synth", "teccl", *asked, *options, "-o", out)
         assert (code, words in err, out.exists()) == (2, True, False), err

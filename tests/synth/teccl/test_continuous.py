@@ -208,7 +208,7 @@ def test_equal_seeds_give_equal_results() -> None:
 
 def test_unserved_demand_gives_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phase_search, "MAX_SENDS", 50)
-    with pytest.raises(TooLargeError, match="ask 'sccl tacos'"):
+    with pytest.raises(TooLargeError, match="ask 'sccl synth tacos'"):
         found("dgx1", "allgather", 1 << 20)
     ring = resolve_topology("ring:3")
     one_way = replace(ring, links=ring.links[:2])

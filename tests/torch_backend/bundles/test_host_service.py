@@ -41,10 +41,10 @@ def test_bundles_compute_the_results_of_gloo(release: str, ranks: int) -> None:
 def test_bundles_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="9 ranks, more than the 8 that bundles are made for"):
         find_bundle(9, "")
-    words = ["baseline", "ring", "--topo", "ring:4", "--collective", "allgather"]
+    words = ["synth", "ring", "--topo", "ring:4", "--collective", "allgather"]
     assert sccl(*words, "-o", tmp_path / "a.json")[0] == 0
     project = tmp_path / "project"
-    assert sccl("codegen", tmp_path / "a.json", "--target", "cuda", "-o", project)[0] == 0
+    assert sccl("project", "new", tmp_path / "a.json", "--target", "cuda", "-o", project)[0] == 0
     with pytest.raises(InputError, match="is a project for cuda, expected one for host"):
         find_bundle(4, str(project))
 
@@ -111,10 +111,10 @@ def test_bundles_serve_calls_that_are_recorded(tmp_path: Path) -> None:
 
 
 def test_projects_that_are_named_serve_what_they_have(tmp_path: Path) -> None:
-    words = ["baseline", "recursive-doubling", "--topo", "full:2", "--collective", "allreduce"]
+    words = ["synth", "recursive-doubling", "--topo", "full:2", "--collective", "allreduce"]
     algorithm, project = tmp_path / "allreduce.json", tmp_path / "project"
     assert sccl(*words, "-o", algorithm)[0] == 0
-    assert sccl("codegen", algorithm, "-o", project)[0] == 0
+    assert sccl("project", "new", algorithm, "-o", project)[0] == 0
     told = said({"SCCL_BUNDLES": str(project)})
     assert "served by allreduce-full-2-c2-s1-r2" in told
     assert "rank 0: all_reduce: bundle\n" in told

@@ -1,4 +1,4 @@
-"""``sccl optimizer`` over a store in memory: a job that is controlled, planned anew, taken back."""
+"""``sccl train control`` over a store in memory: control, plan again, revert."""
 
 from __future__ import annotations
 
@@ -306,13 +306,13 @@ ADDRESS = ("--store", "host:29500")
 
 def test_plan_is_committed_from_the_command_line(ranks: Job, file: Path, tmp_path: Path) -> None:
     log = tmp_path / "decisions"
-    code, out, _ = sccl("optimizer", *ADDRESS, "--commit", file, "--log", log)
+    code, out, _ = sccl("train", "control", *ADDRESS, "--commit", file, "--log", log)
     assert (code, out) == (0, "plan 1 is committed: ranks switch at their next agreement\n")
     assert json.loads(log.read_text())["decision"] == "commit"
     ranks.followers[0].listen()
     follower = ranks.followers[0]
     assert follower.adopt_agreed(follower.contribution()) == encode_plan(PLAN)
-    code, out, _ = sccl("optimizer", *ADDRESS, "--commit", file, "--json")
+    code, out, _ = sccl("train", "control", *ADDRESS, "--commit", file, "--json")
     found = json.loads(out)
     jsonschema.validate(found, schema_of_kind("optimizer"))
     assert (code, found["committed"], [p["decision"] for p in found["plans"]]) == (
@@ -326,16 +326,16 @@ def test_plan_that_a_rank_refuses_is_exit_code_1(ranks: Job, file: Path) -> None
         raise FormatError("the plan is for 8 ranks, and the job has 2")
 
     ranks.followers[1] = Follower(ranks.ledger, 1, refuse)
-    code, out, _ = sccl("optimizer", *ADDRESS, "--commit", file)
+    code, out, _ = sccl("train", "control", *ADDRESS, "--commit", file)
     assert code == 1
     assert out == "plan 1 is aborted: rank 1: the plan is for 8 ranks, and the job has 2\n"
     ranks.iterate(2, 100.0, 0.25)
-    code, out, _ = sccl("optimizer", *ADDRESS, "--status")
+    code, out, _ = sccl("train", "control", *ADDRESS, "--status")
     assert code == 0
     assert "run run, generation 0, 2 ranks" in out
     assert "rank 1: the plan is for 8 ranks" in out
     assert "iteration 1, plan 0: 100 us, 25.0% of it waited" in out
-    code, out, _ = sccl("optimizer", *ADDRESS, "--status", "--json")
+    code, out, _ = sccl("train", "control", *ADDRESS, "--status", "--json")
     found = json.loads(out)
     jsonschema.validate(found, schema_of_kind("optimizer"))
     assert (found["plans"][0]["yes"], found["plans"][0]["no"]) == (1, 1)
@@ -351,7 +351,7 @@ def test_serving_ends_with_the_store(ranks: Job, monkeypatch: pytest.MonkeyPatch
             ranks.store.set("sccl/now", b"?")
 
     monkeypatch.setattr("sccl.cli.optimizer.time.sleep", end)
-    code, _, err = sccl("optimizer", *ADDRESS, "--serve")
+    code, _, err = sccl("train", "control", *ADDRESS, "--serve")
     assert (code, len(looks)) == (4, 3)
     assert "failed: the store's sccl/now cannot be read" in err
 
@@ -367,7 +367,7 @@ def wrong_plan(path: Path) -> Path:
         (("--status", "--serve"), "--status changes nothing"),
         (("--serve", "--json"), "--json prints one document"),
         (("--serve", "--deadline", "0"), "deadline is 0, expected seconds"),
-        (("--serve", "--seconds", "nan"), "seconds is nan, expected seconds"),
+        (("--serve", "--budget", "nan"), "budget is nan, expected seconds"),
         (("--commit", "nowhere.json"), "nowhere.json"),
         (("--commit", "wrong.json"), "this plan fails verification"),
         (("--serve", "--log", "no/such/folder"), "no/such"),
@@ -378,6 +378,6 @@ def test_invalid_controller_options_are_rejected(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     wrong_plan(tmp_path / "wrong.json")
-    code, _, err = sccl("optimizer", *ADDRESS, *words)
+    code, _, err = sccl("train", "control", *ADDRESS, *words)
     assert code == 2
     assert why in " ".join(err.split())

@@ -106,7 +106,7 @@ def test_job_whose_network_changes_is_planned_again_and_taken_back(tmp_path: Pat
         pytest.skip(str(error))
     write_training_plan(tmp_path / "plan.json", plan())
     job = [str(interpreter("newest")), str(PROGRAMS / "torch_replanned.py"), str(COUNT)]
-    lab = ["lab", "--quiet", "--channels", RATES, "--ranks", str(RANKS)]
+    lab = ["train", "lab", "--quiet", "--channels", RATES, "--ranks", str(RANKS)]
     done = subprocess.run(
         [sys.executable, "-m", "sccl", "enforce", "--plan", str(tmp_path / "plan.json"), "--",
          sys.executable, "-m", "sccl", *lab, "--", *job, "fast=4000000", "slow=1500000"],

@@ -84,7 +84,7 @@ def test_chart_says_what_it_shows() -> None:
 def test_several_are_compared(sizes: str, says: tuple[str, ...], tmp_path: Path) -> None:
     for name in ("ring", "direct"):
         words = ("--collective", "allgather", "--topo", "full:4", "-o", tmp_path / f"{name}.json")
-        assert sccl("baseline", name, *words)[0] == 0
+        assert sccl("synth", name, *words)[0] == 0
     files = sorted(tmp_path.glob("*.json"))
     picture = tmp_path / "p.svg"
     code, out, err = sccl("simulate", *files, "--size", sizes, "--plot", picture)
@@ -132,7 +132,7 @@ def test_chunks_that_differ_count_as_the_least_that_a_rank_has() -> None:
 
 def test_undrawable_chart_is_not_simulated(tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "ring:4", "-o", tmp_path / "a.json")
-    sccl("baseline", "ring", *words)
+    sccl("synth", "ring", *words)
     for name in ("p.txt", "none/p.svg", "p"):
         code, out, err = sccl("simulate", tmp_path / "a.json", "--plot", tmp_path / name)
         assert (code, out, err.count("\n")) == (2, "", 1)
@@ -154,7 +154,7 @@ def test_nothing_at_all_is_drawn_too() -> None:
 def test_schedules_are_plotted_and_wrong_ones_are_not(tmp_path: Path) -> None:
     file, picture = tmp_path / "s.json", tmp_path / "p.svg"
     words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1MB", "-o", file)
-    assert sccl("tacos", *words)[0] == 0
+    assert sccl("synth", "tacos", *words)[0] == 0
     code, out, err = sccl("plot", file, "-o", picture)
     assert (code, err, out.split(":")[0]) == (0, "", "utilisation")
     assert "on the critical path" in picture.read_text()

@@ -177,7 +177,7 @@ def save(a: Algorithm, path: Path) -> Path:
 
 def test_sweep_becomes_a_page(tmp_path: Path) -> None:
     sweep = ("pareto", "--collective", "allgather", "--topo", "dgx1", "--max-steps", "2")
-    code, printed = sccl(*sweep, "--out", tmp_path / "found", "--json")
+    code, printed = sccl(*sweep, "--output", tmp_path / "found", "--json")
     assert code == 0
     code, said = sccl("explore", tmp_path / "found", "-o", tmp_path / "page.html")
     assert (code, "1 algorithm " in said) == (0, True)
@@ -192,8 +192,8 @@ def test_sweep_becomes_a_page(tmp_path: Path) -> None:
 
 
 def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "allreduce", "--topo", "ring:4", "--limit", "--no-store")
-    code, printed = sccl(*sweep, "--out", tmp_path, "--json")
+    sweep = ("limits", "--collective", "allreduce", "--topo", "ring:4")
+    code, printed = sccl(*sweep, "--output", tmp_path, "--json")
     assert code == 0
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
     (found,) = data_of((tmp_path / "page.html").read_text())["frontiers"]
@@ -209,7 +209,17 @@ def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
 
 
 def test_undecided_candidates_are_open_on_the_page(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "alltoall", "--topo", "dgx1", "--out", tmp_path, "--k", "1")
+    sweep = (
+        "pareto",
+        "--collective",
+        "alltoall",
+        "--topo",
+        "dgx1",
+        "--output",
+        tmp_path,
+        "--k",
+        "1",
+    )
     assert sccl(*sweep, "--no-store")[0] == 0
     gave_up = (*sweep, "--no-store", "--timeout", "0.0001", "--max-steps", "3")
     assert sccl(*gave_up)[0] == 3
@@ -221,11 +231,11 @@ def test_undecided_candidates_are_open_on_the_page(tmp_path: Path) -> None:
 
 
 def test_sweep_writes_the_same_frontier_again(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "broadcast", "--topo", "ring:4", "--root", "2")
-    for limit, name in ((["--limit"], "limits"), ([], "frontier")):
+    on = ("--collective", "broadcast", "--topo", "ring:4", "--root", "2")
+    for verb, name in (("limits", "limits"), ("pareto", "frontier")):
         texts = []
         for _ in range(2):
-            assert sccl(*sweep, "--out", tmp_path, *limit)[0] == 0
+            assert sccl(verb, *on, "--output", tmp_path)[0] == 0
             texts.append((tmp_path / f"broadcast-root2-ring-4-{name}.json").read_text())
         assert texts[0] == texts[1]
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0

@@ -62,7 +62,7 @@ def found(machine: str, collective: str, folder: Path) -> Schedule:
 
     file = folder / "s.json"
     words = ("--collective", collective, "--topo", machine, "--size", "64KiB", "-o", file)
-    assert sccl("tacos", *words)[0] == 0
+    assert sccl("synth", "tacos", *words)[0] == 0
     return load_schedule(file)[0]
 
 
@@ -194,9 +194,9 @@ def test_rank_and_a_chunk_say_what_came_when(opened: Open) -> None:
 def test_schedules_and_algorithms_share_a_page(opened: Open, tmp_path: Path) -> None:
     for name in ("ring", "direct"):
         words = ("--collective", "allgather", "--topo", "full:4", "-o", tmp_path / f"{name}.json")
-        assert sccl("baseline", name, *words)[0] == 0
+        assert sccl("synth", name, *words)[0] == 0
     asked = ("--collective", "allgather", "--topo", "full:4", "--size", "1MB")
-    assert sccl("tacos", *asked, "-o", tmp_path / "t.json")[0] == 0
+    assert sccl("synth", "tacos", *asked, "-o", tmp_path / "t.json")[0] == 0
     code, out, _ = sccl("explore", tmp_path, "-o", tmp_path / "p.html")
     assert (code, "2 algorithms and 1 schedule in" in out) == (0, True)
     tab = opened((tmp_path / "p.html").read_text())
@@ -213,7 +213,7 @@ def test_schedules_and_algorithms_share_a_page(opened: Open, tmp_path: Path) -> 
 
 def test_only_schedules_make_a_page(opened: Open, tmp_path: Path) -> None:
     words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1MB")
-    sccl("tacos", *words, "-o", tmp_path / "t.json")
+    sccl("synth", "tacos", *words, "-o", tmp_path / "t.json")
     code, out, err = sccl("explore", tmp_path, "-o", tmp_path / "p.html")
     assert (code, err) == (0, "")
     assert "1 schedule in" in out

@@ -142,7 +142,7 @@ def hop_links(pattern: Pattern, topology: Topology) -> NDArray[np.int64]:
         raise TopologyError(
             f"step {pattern.step[row]} sends from rank {pattern.src[row]} to {pattern.dst[row]}, "
             f"and topology {topology.name!r} has no link between them: give a machine with this "
-            "link, or use 'sccl baseline', which routes such sends along paths of links"
+            "link, or use 'sccl synth', which routes such sends along paths of links"
         )
     return places
 

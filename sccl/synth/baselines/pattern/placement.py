@@ -75,7 +75,7 @@ class BaselineResultPart(Part, frozen=True, kw_only=True):
 
 
 class BaselineOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl baseline'."""
+    """The JSON output of 'sccl synth'."""
 
     kind: Literal["baseline"] = "baseline"
     algorithms: Annotated[

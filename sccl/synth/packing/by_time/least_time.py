@@ -361,5 +361,5 @@ def _check_size(request: Request) -> None:
 def _too_large_error(request: Request, count: str, limit: str) -> TooLargeError:
     return TooLargeError(
         f"topology {request.topology.name!r}: {request.spec.name} has {count}, and the lower bound "
-        f"over all chunkings is computed for {limit}: give fewer ranks, or use 'sccl tacos'"
+        f"over all chunkings is computed for {limit}: give fewer ranks, or use 'sccl synth tacos'"
     )

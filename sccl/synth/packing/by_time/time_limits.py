@@ -56,7 +56,7 @@ class TimePointPart(Part, frozen=True, kw_only=True):
 
 
 class TimeLimitOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl limits --time'."""
+    """The JSON output of 'sccl synth fastest'."""
 
     kind: Literal["time-limit"] = "time-limit"
     collective: str

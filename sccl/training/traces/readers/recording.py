@@ -43,7 +43,7 @@ from sccl.training.traces.readers.reader_contract import (
 
 NAME = "recording"
 ABOUT = "recordings of running PyTorch jobs by sccl's own process group, one file per rank"
-SOURCE = "sccl itself: the environment variable SCCL_RECORD, or sccl enforce --record"
+SOURCE = "sccl itself: the environment variable SCCL_RECORD, or sccl train run --record"
 EXAMPLE = b"""{"sccl_recording":1,"rank":0,"world":2,"torch":"2.13.0","events":[
 {"was":"call","thread":0,"begin":5,"end":6,"cpu_begin":5,"cpu_end":6,"number":0,
 "collective":"allreduce","dtype":"float32","given":8,"got":8,"group":[0,1],"reduce":"sum"},

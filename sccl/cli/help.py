@@ -1,0 +1,153 @@
+"""Help of verbs on one screen: panels, first sentences, and ``--help-all`` for the rest."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Collection
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from sccl.cli.verbs import Verb
+
+_PANELS = {
+    "Problem": "collective topo root counts groups routed size chunks steps rounds fabric "
+    "taccl_topology",
+    "Settings": "",
+    "Output": "output out_dir directory plot certify_dir json smt2 log save help_all help",
+}
+"""Titles of panels and the options in them, in the order of the help. ``Settings`` has the rest."""
+
+ENVIRONMENT = (
+    *("store", "no_store", "trust_store", "cluster", "trust_cluster"),
+    *("tls_ca", "tls_cert", "tls_key"),
+)
+"""Options that are set once for a site, by ``SCCL_`` variables. They are not in the help."""
+
+_RARE = (
+    *("alike", "alpha_us", "bandwidth", "bitwise", "blocks_per_link", "buffers", "by", "combine"),
+    *("costs", "counts", "deadline", "epoch", "epochs", "force", "gb_per_s", "gpu", "groups"),
+    *("host_time", "improve", "item_bytes", "keep_sketch", "max_misfit", "max_motifs"),
+    *("measurements", "memory", "multiplier", "name", "network", "nodes", "options_only", "order"),
+    *("bucket_mb", "microbatches", "overlap_next", "prefetch", "sequence_parallel"),
+    *("paths", "priorities", "record", "restarts", "root", "routed", "select", "step", "stepping"),
+    *("switch", "switch_degree", "symmetry", "taccl_topology", "take", "together", "tools"),
+    *("transport", "tuner", "what"),
+)
+"""Options that only ``--help-all`` lists."""
+
+_RARE_OF = {"synth taccl": ("steps",), "synth teccl": ("solver",)}
+"""Further ones of some verbs."""
+
+_RARE_PANEL = "Options of"
+"""Start of the titles of panels that only ``--help-all`` shows."""
+
+_SHOW_ALL = "sccl.help_all"
+_WIDE = 26
+"""Columns up to which the choices of an option are listed as its type."""
+
+
+class VerbCommand(TyperCommand):
+    """A verb whose ``--help`` fits on one screen and whose ``--help-all`` is complete."""
+
+    examples: tuple[str, ...] = ()
+    rare: tuple[str, ...] = _RARE
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help: all of it, or the first sentences of common options."""
+        shown = self if ctx.meta.get(_SHOW_ALL) else _essentials(self)
+        TyperCommand.format_help(shown, ctx, formatter)
+        heading = "Examples" if len(self.examples) > 1 else "Example"
+        typer.echo("\n".join((f" {heading}:", *(f"   {example}" for example in self.examples))))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option ``--help``, in the panel of its kind."""
+        option: Any = super().get_help_option(ctx)
+        if option is not None:
+            option.rich_help_panel = _panel_of("help")
+        return option
+
+
+def arrange_help(command: VerbCommand, verb: Verb) -> None:
+    """Put a verb's options into panels, and add its examples and ``--help-all``."""
+    command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", (command.help or "").strip())
+    command.examples, command.rare = verb.examples, _RARE + _RARE_OF.get(verb.name, ())
+    parameters: list[Any] = command.params
+    for parameter in parameters:
+        name = str(parameter.name)
+        if parameter.param_type_name == "argument":
+            continue
+        if name in ENVIRONMENT and not parameter.required:  # the store of a job is required
+            parameter.hidden, parameter.envvar = True, f"SCCL_{name.upper()}"
+        parameter.rich_help_panel = parameter.rich_help_panel or _panel_of(name)
+    titles = list(_PANELS)
+    parameters.sort(key=lambda parameter: _panel_rank(parameter, titles))
+    if _is_shortened(command):
+        parameters.append(_help_all_option())
+
+
+def _panel_of(name: str) -> str:
+    return next((title for title, names in _PANELS.items() if name in names.split()), "Settings")
+
+
+def _panel_rank(parameter: Any, titles: list[str]) -> int:
+    if parameter.param_type_name == "argument":
+        return -1
+    title = parameter.rich_help_panel
+    return titles.index(title) if title in titles else titles.index("Settings")
+
+
+def _is_shortened(command: VerbCommand) -> bool:
+    """Return whether ``--help`` leaves something out."""
+    short = _essentials(command)
+    pairs: Any = zip(command.params, short.params, strict=True)
+    return command.help != short.help or any(
+        (full.help, full.hidden) != (part.help, part.hidden) for full, part in pairs
+    )
+
+
+def _help_all_option() -> Any:
+    def show(ctx: Any, _: Any, wanted: bool) -> None:
+        if wanted and not ctx.resilient_parsing:
+            ctx.meta[_SHOW_ALL] = True
+            typer.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+
+    return typer.core.TyperOption(
+        param_decls=["--help-all"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=show,
+        help="Show all options and details, and exit.",
+        rich_help_panel=_panel_of("help_all"),
+    )
+
+
+def _essentials(command: VerbCommand) -> VerbCommand:
+    """Return a copy of a verb with the first sentences of its help and of its common options."""
+    short = copy.copy(command)
+    short.help = (command.help or "").split("\n\n")[0]
+    short.params = [_shorten(parameter, command.rare) for parameter in command.params]
+    return short
+
+
+def _shorten(parameter: Any, rare: Collection[str]) -> Any:
+    short = copy.copy(parameter)
+    short.help = _first_sentence(parameter.help or "")
+    if parameter.param_type_name == "argument":
+        return short
+    if isinstance(parameter.show_default, str):
+        short.show_default = _first_sentence(parameter.show_default).rstrip(".")
+    choices = getattr(parameter.type, "choices", ())
+    if len("|".join(map(str, choices))) > _WIDE:
+        short.metavar = str(parameter.name).upper()
+    is_rare = parameter.name in rare or str(parameter.rich_help_panel).startswith(_RARE_PANEL)
+    short.hidden = parameter.hidden or (is_rare and not parameter.required)
+    return short
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[^.])\. |; | \((?:see|more)", text)[0].rstrip(".") + "."

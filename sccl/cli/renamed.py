@@ -1,0 +1,125 @@
+"""Older names of verbs and options, which work for one release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+_VERBS = {
+    "tacos": "synth tacos",
+    "teccl": "synth teccl",
+    "taccl": "synth taccl",
+    "baseline": "synth",
+    "sketch": "synth sketch",
+    "bounds": "bound",
+    "part": "show",
+    "codegen": "project new",
+    "run": "project run",
+    "bench": "project bench",
+    "tune": "project tune",
+    "profile": "topo profile",
+    "robust": "topo robust",
+    "design": "topo design",
+    "topo probe": "topo import",
+    "topo without": "topo edit",
+    "topo with": "topo edit",
+    "workload": "train",
+    "fabric list": "train fabrics",
+    "fabric show": "train show",
+    "fabric check": "train fabric-check",
+    "fabric": "train fabrics",
+    "plan": "train plan",
+    "compare-plans": "train compare",
+    "motif": "train motif",
+    "enforce": "train run",
+    "optimizer": "train control",
+    "lab": "train lab",
+    "verify-certificate": "certificate verify",
+    "schema": "doctor schema",
+    "topo schema": "doctor schema",
+    "store ls": "doctor cache list",
+    "store gc": "doctor cache clear",
+    "store": "doctor cache",
+    "smt2": "solve",
+}
+"""New words of a verb by its old ones."""
+
+_FOLDER = {"--out": "--output"}
+_SEARCH = {"--effort": "--budget", "--time-limit": "--timeout"}
+_RUN = {"--np": "--ranks", "--sizes": "--size"}
+_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "pareto": _FOLDER,
+    "limits": _FOLDER,
+    "limits --time": _FOLDER,
+    "compare": _FOLDER,
+    "synth tacos": _SEARCH,
+    "synth teccl": _SEARCH,
+    "synth taccl": _SEARCH,
+    "project run": _RUN,
+    "project bench": _RUN,
+    "project tune": _RUN,
+    "topo profile": {"--sizes": "--size"},
+    "topo import": {"--chassis": "--nodes"},
+    "topo without": {"--link": "--remove-link", "--rank": "--remove-rank"},
+    "topo with": {"--link": "--add-link"},
+    "topo schema": {"--of": ""},
+    "train plan": {"--seconds": "--budget"},
+    "train compare": {"--seconds": "--budget"},
+    "train control": {"--seconds": "--budget"},
+    "smt2": {"-o": "--smt2", "--output": "--smt2"},
+}
+"""New options by their old names, of a verb's new words, or of old ones that need others."""
+
+
+def replace_old_names(words: Sequence[str]) -> tuple[list[str], str | None]:
+    """Return a command line in today's names.
+
+    Args:
+        words: The command line after ``sccl``.
+
+    Returns:
+        The words, and a note that names the new command, or None if nothing changed.
+    """
+    end = words.index("--") if "--" in words else len(words)
+    ours, rest = list(words[:end]), list(words[end:])
+    length = next((n for n in (2, 1) if " ".join(ours[:n]) in _VERBS and len(ours) >= n), 0)
+    old_verb = " ".join(ours[:length])
+    new_verb = _VERBS.get(old_verb, "")
+    arguments = ours[length:]
+    if ours[:1] == ["limits"] and "--time" in ours:
+        old_verb, new_verb = "limits --time", "synth fastest"
+        arguments = [word for word in ours[1:] if word != "--time"]
+    elif ours[:1] == ["pareto"] and "--limit" in ours:
+        old_verb, new_verb = "pareto --limit", "limits"
+        arguments = [word for word in ours[1:] if word not in ("--limit", "--no-store")]
+    renamed = _OPTIONS.get(old_verb) or _options_of([*new_verb.split(), *arguments])
+    arguments, changed = _replace_options(arguments, renamed)
+    if old_verb == "smt2" and not changed:
+        arguments += ["--smt2", "-"]
+    if old_verb == "topo schema" and not arguments:
+        arguments = ["topology"]
+    if not new_verb and not changed:
+        return list(words), None
+    before = " ".join(["sccl", old_verb or ours[0], *changed])
+    after = " ".join(["sccl", new_verb or ours[0], *filter(None, changed.values())])
+    note = f"note: '{before}' is now '{after}'; the old name works until the next release"
+    return [*new_verb.split(), *arguments, *rest], note
+
+
+def _options_of(words: Sequence[str]) -> Mapping[str, str]:
+    """Return the renamed options of the verb with which a command line in new words begins."""
+    return next((_OPTIONS[v] for n in (2, 1) if (v := " ".join(words[:n])) in _OPTIONS), {})
+
+
+def _replace_options(
+    arguments: Sequence[str], renamed: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return arguments with new options, and the options that were replaced."""
+    replaced, changed = [], {}
+    for word in arguments:
+        flag, equals, value = word.partition("=")
+        if flag not in renamed:
+            replaced.append(word)
+            continue
+        new = changed[flag] = renamed[flag]
+        replaced += [f"{new}{equals}{value}"] if new else [value] if equals else []
+    return replaced, changed
