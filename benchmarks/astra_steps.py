@@ -14,10 +14,9 @@ from typing import Any
 from benchmarks.astra import NAME, run_ns
 from benchmarks.timing import Verdict
 from sccl import formats
-from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import TrainingPlan
+from sccl.core.training_plan import StepTimeline, TrainingPlan
 from sccl.formats import VerifiedTrainingPlan, WrittenFiles
-from sccl.formats.astra.analytical_network import choose_network
+from sccl.formats.astra_networks import choose_network
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.models import generate_workload
 from sccl.training.plan_step import plan_training

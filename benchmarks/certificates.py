@@ -18,8 +18,13 @@ from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import read_text
 from sccl.errors import InputError, ParameterError
 from sccl.prove.check.certificate import check_folder
-from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, parse_drat
-from sccl.prove.check.drat_trim import run_drat_trim
+from sccl.prove.check.drat import (
+    ProofError,
+    check_refutation,
+    parse_dimacs,
+    parse_drat,
+    run_drat_trim,
+)
 
 KEPT = Path(__file__).parent / "certificates"
 

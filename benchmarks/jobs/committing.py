@@ -11,8 +11,14 @@ import time
 from pathlib import Path
 
 from sccl.torch_backend.control import FeedbackReader, connect_store
-from sccl.torch_backend.jobs.controller import Controller, ControlSettings, encode_plan
-from sccl.torch_backend.jobs.job_state import POLL_S, load_plan_to_commit, wait_for_decision
+from sccl.torch_backend.jobs.controller import (
+    POLL_S,
+    Controller,
+    ControlSettings,
+    encode_plan,
+    load_plan_to_commit,
+    wait_for_decision,
+)
 
 
 def main() -> None:

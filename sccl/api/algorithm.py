@@ -25,8 +25,8 @@ from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.view import charts
 from sccl.view.explorer.explorer_plans import explorer_algorithms
 from sccl.view.explorer.page_html import render_page
-from sccl.view.text.algorithm_text import print_algorithm, utilization_rows
-from sccl.view.text.html import heading, paragraph, table
+from sccl.view.text.markup import heading, paragraph, table
+from sccl.view.text.plan_text import print_algorithm, utilization_rows
 
 ChartKind = Literal["utilisation", "arrival", "topology"]
 

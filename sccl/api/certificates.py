@@ -22,7 +22,7 @@ from sccl.prove.check.case import Case, read_case
 from sccl.prove.check.certificate import Verdict, check_case
 from sccl.prove.check.messages import class_texts
 from sccl.prove.check.work import ClaimState
-from sccl.view.text.html import heading, paragraph, table
+from sccl.view.text.markup import heading, paragraph, table
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,7 +11,7 @@ from sccl.api.arguments import check_arguments
 from sccl.errors import ParameterError
 from sccl.view import charts
 from sccl.view.chart_files import PictureSize, render_svg
-from sccl.view.text.html import picture
+from sccl.view.text.markup import picture
 
 if TYPE_CHECKING:
     from sccl.view.charts import ChartType

@@ -250,7 +250,7 @@ def _checked_plan(loaded: LoadedPlan, judging: ProgressCallback) -> CheckedFile:
 def _costs_text(plan: Plan) -> str:
     if isinstance(plan, KSynchronousPlan):
         return f"S={plan.steps} R={plan.rounds}"
-    from sccl.view.text.schedule_text import cost_text  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.view.text.plan_text import cost_text  # noqa: PLC0415 - NumPy is slow to load
 
     return cost_text(plan)
 

@@ -27,7 +27,7 @@ from sccl.errors import ParameterError
 from sccl.synth.common.settings import build_effort
 from sccl.topo import resolve_topology
 from sccl.view import charts
-from sccl.view.text.html import heading, paragraph, table
+from sccl.view.text.markup import heading, paragraph, table
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -42,7 +42,7 @@ from sccl.view.completeness import (
     origin_notes,
     unswept_text,
 )
-from sccl.view.text.html import heading, paragraph, table
+from sccl.view.text.markup import heading, paragraph, table
 from sccl.view.text.reasons import describe_bounds
 
 

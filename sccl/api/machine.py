@@ -21,8 +21,8 @@ from sccl.errors import ParameterError
 from sccl.topo import degrade
 from sccl.topo.node_names import LinkName, parse_added_lanes, parse_links, parse_rank
 from sccl.view import charts
-from sccl.view.text.algorithm_text import costs_text, print_topology, size_text
-from sccl.view.text.html import heading, paragraph
+from sccl.view.text.markup import heading, paragraph
+from sccl.view.text.plan_text import costs_text, print_topology, size_text
 
 if TYPE_CHECKING:
     import networkx as nx

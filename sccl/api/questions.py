@@ -37,7 +37,7 @@ from sccl.synth.syncoll.search_options import (
 from sccl.topo import resolve_topology
 from sccl.transform import build_question
 from sccl.view.completeness import BoundSummary
-from sccl.view.text.html import heading, paragraph
+from sccl.view.text.markup import heading, paragraph
 from sccl.view.text.problem_bounds import compute_bounds
 from sccl.view.text.progress_notes import limit_note
 from sccl.view.text.reasons import answer_reason

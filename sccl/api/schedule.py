@@ -16,7 +16,7 @@ from sccl.core.files.schedules import load_schedule, text_pieces
 from sccl.core.formatting import format_count
 from sccl.judge import violations
 from sccl.transform.levels import algorithm_from_schedule
-from sccl.view.text.html import heading, paragraph
+from sccl.view.text.markup import heading, paragraph
 
 
 @dataclass(frozen=True, slots=True, repr=False)

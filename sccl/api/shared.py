@@ -23,7 +23,7 @@ from sccl.view import charts
 from sccl.view.completeness import above_all_text, frontier_state, frontier_summary
 from sccl.view.explorer.explorer_plans import explorer_algorithms
 from sccl.view.explorer.page_html import render_page
-from sccl.view.text.latex import Latex, tabular
+from sccl.view.text.markup import Latex, tabular
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from sccl.core.cost import format_bytes, format_us
 from sccl.core.sizes import parse_size
 from sccl.errors import ParameterError
 from sccl.sim.settings import SimulationSettings
-from sccl.view.text.html import heading, paragraph, table
+from sccl.view.text.markup import heading, paragraph, table
 
 NamedChoice = TypeVar("NamedChoice", bound=StrEnum)
 

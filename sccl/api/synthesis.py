@@ -17,7 +17,7 @@ from sccl.collectives import Spec
 from sccl.core import topology as core
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.packed_schedule import PackedSchedule
-from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.schedule import ScheduleFilter
 from sccl.core.sizes import parse_size
 from sccl.errors import TooLargeError
 from sccl.synth.baselines.pattern.placement import place_baseline

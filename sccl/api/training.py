@@ -33,12 +33,12 @@ from sccl.training.plan_step import PlanOptions, build_plan_settings
 from sccl.training.plan_summary import fluid_us, links_us, model_notes, training_part
 from sccl.view import charts
 from sccl.view.charts.step_pictures import RunningPlan, plan_notes, step_panels
-from sccl.view.text.html import heading, paragraph, table
+from sccl.view.text.markup import heading, paragraph, table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sccl.core.step_timeline import StepTimeline
+    from sccl.core.training_plan import StepTimeline
 
 
 @dataclass(frozen=True, slots=True, repr=False)

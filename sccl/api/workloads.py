@@ -19,7 +19,7 @@ from sccl.errors import ParameterError
 from sccl.training.models import FAMILIES, generate_workload
 from sccl.training.traces import TraceHints
 from sccl.training.workload_outputs import import_workload, is_workload_file, workload_part
-from sccl.view.text.html import heading, paragraph, table
+from sccl.view.text.markup import heading, paragraph, table
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,10 +12,9 @@ from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.formatting import format_count, single_line
-from sccl.topo.fabric_outputs import check_output, list_output
 from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
-from sccl.topo.fabrics import resolve_fabric
-from sccl.view.text.fabric_text import budget_text, channels_table
+from sccl.topo.fabrics import check_output, list_output, resolve_fabric
+from sccl.view.text.training_text import budget_text, channels_table
 
 _MAX_SHOWN = 8
 """Shared budgets that are shown."""

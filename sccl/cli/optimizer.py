@@ -19,14 +19,12 @@ from sccl.core.formatting import single_line
 from sccl.errors import ParameterError
 from sccl.torch_backend.control import connect_store, current_ledger, read_key
 from sccl.torch_backend.jobs.controller import (
+    POLL_S,
     Controller,
     ControlSettings,
+    OptimizerOutput,
     ReplanProcess,
     encode_plan,
-)
-from sccl.torch_backend.jobs.job_state import (
-    POLL_S,
-    OptimizerOutput,
     load_plan_to_commit,
     optimizer_output,
     wait_for_decision,

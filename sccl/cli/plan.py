@@ -37,7 +37,7 @@ from sccl.training.plan_step import (
     planning_output,
     write_training_plan,
 )
-from sccl.view.text.training_options_text import print_training_options
+from sccl.view.text.training_text import print_training_options
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import OfferedOptions

@@ -37,7 +37,7 @@ from sccl.topo import resolve_topology
 from sccl.view import charts
 
 if TYPE_CHECKING:
-    from sccl.topo.profiles.fit import CostInterval
+    from sccl.topo.profiles.measured_machine import CostInterval
 
 _ALIKE, _MISFIT = 0.1, 0.5  # as topo/profiles has them, which loads NumPy
 

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.report import err, next_command, out, print_output, report_errors
-from sccl.codegen.selection import Selection
+from sccl.codegen.switch_points import Selection
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.files.outputs import to_plain
 from sccl.core.formatting import format_count, single_line

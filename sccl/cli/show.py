@@ -18,12 +18,10 @@ from sccl.training.offered_options import load_option_files
 from sccl.training.plan_files import load_training_files, write_timeline
 from sccl.training.plan_summary import training_part
 from sccl.training.workload_outputs import is_workload_file, workload_show_output
-from sccl.view.text.algorithm_text import print_algorithm
+from sccl.view.text.plan_text import print_algorithm
 from sccl.view.text.progress_notes import share_bar
 from sccl.view.text.shown_plans import check_can_list, check_can_show, show_output
-from sccl.view.text.training_options_text import print_training_options
-from sccl.view.text.training_plan_text import print_training_plan
-from sccl.view.text.workload_text import print_workload
+from sccl.view.text.training_text import print_training_options, print_training_plan, print_workload
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -144,6 +142,6 @@ def _print(console: Console, entry: LoadedPlan) -> None:
         print_algorithm(console, entry.plan, intact=entry.intact)
         return
     check_can_list(str(entry.file), entry.plan)
-    from sccl.view.text.schedule_text import print_schedule  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.view.text.plan_text import print_schedule  # noqa: PLC0415 - NumPy is slow to load
 
     print_schedule(console, entry.plan, intact=entry.intact)

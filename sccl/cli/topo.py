@@ -18,11 +18,16 @@ from sccl.core.formatting import single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.topo import catalogue_names, degrade, importers, resolve_topology, topology_makers
-from sccl.topo.cost_notation import COST_EXAMPLE
-from sccl.topo.machine_outputs import TopoWithoutOutput, TopoWithOutput, changed_output, list_output
-from sccl.topo.measures import unreachable_pair
+from sccl.topo.measures import (
+    TopoWithoutOutput,
+    TopoWithOutput,
+    changed_output,
+    list_output,
+    unreachable_pair,
+)
 from sccl.topo.node_names import parse_added_lanes, parse_links, parse_rank
-from sccl.view.text.algorithm_text import print_topology, size_text
+from sccl.topo.wiring import COST_EXAMPLE
+from sccl.view.text.plan_text import print_topology, size_text
 
 if TYPE_CHECKING:
     from sccl.formats.files.machines import ImportedMachine
@@ -245,7 +250,7 @@ def infer(
     json: options.Json = False,
 ) -> None:
     """Deduce from measurements which GPUs share a PCIe switch, and where the NIC is."""
-    from sccl.topo.profiles.pcie_inference import infer_output, infer_pcie  # noqa: PLC0415 - rarely used
+    from sccl.topo.profiles.pcie import infer_output, infer_pcie  # noqa: PLC0415 - rarely used
 
     topology = resolve_topology(machine) if machine else None
     inferred = infer_pcie(file, topology)

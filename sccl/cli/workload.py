@@ -25,7 +25,7 @@ from sccl.training.workload_outputs import (
     workload_part,
     workload_show_output,
 )
-from sccl.view.text.workload_text import MAX_SHOWN, print_workload
+from sccl.view.text.training_text import MAX_SHOWN, print_workload
 
 if TYPE_CHECKING:
     from rich.console import Console

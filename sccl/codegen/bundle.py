@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from sccl.codegen.ir import Landing, Program
 from sccl.codegen.passes import compile_program
-from sccl.codegen.selection import Selection, SwitchPoint
 from sccl.codegen.switch_points import (
     ModeledProgram,
     Protocols,
+    Selection,
+    SwitchPoint,
     choose_switch_points,
     longest_block,
 )

@@ -12,8 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 
-from sccl.codegen.happens_before import PartOrder, build_happens_before, flag_setters, program_sites
-from sccl.codegen.hazards import protect_remote_writes
+from sccl.codegen.hazards import (
+    PartOrder,
+    build_happens_before,
+    flag_setters,
+    program_sites,
+    protect_remote_writes,
+)
 from sccl.codegen.ir import (
     Address,
     Block,

@@ -1,12 +1,33 @@
-"""Write a project's ``program.json``: its programs, their scratch and its switch points."""
+"""Write a project's ``program.json``, and read programs of projects for machines.
+
+The file has the programs, their scratch, and the switch points.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sccl.codegen.buffer_layout import build_layout
 from sccl.codegen.bundle import Bundle, LoweredAlgorithm
-from sccl.codegen.ir import Instruction, Program, Slot
+from sccl.codegen.ir import (
+    Arrival,
+    Block,
+    Buffer,
+    Instruction,
+    Landing,
+    Op,
+    Program,
+    RankProgram,
+    Slot,
+)
 from sccl.codegen.switch_points import Protocols
+from sccl.collectives import collective_names, named_spec
 from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import digest
+from sccl.core.files.disk import is_folder, path_exists, read_text
+from sccl.core.files.json_text import digest, file_kind, parse
+from sccl.core.files.kinds import PROGRAM
 from sccl.core.files.programs import (
     BlockWire,
     CollectiveProgramsWire,
@@ -17,6 +38,10 @@ from sccl.core.files.programs import (
     ProjectWire,
     RankProgramWire,
 )
+from sccl.core.formatting import format_count
+from sccl.core.topology import Topology
+from sccl.errors import FormatError, InputError, ParameterError
+from sccl.topo import resolve_topology
 
 PROGRAM_FILE = "program.json"
 
@@ -105,3 +130,180 @@ def _instruction_row(line: Instruction) -> InstructionRow:
         line.next_flag,
         tuple((a.peer, a.flag, f"{a.slot.buffer}:{a.slot.index}") for a in line.arrivals),
     )
+
+
+_FIELDS = {
+    "send": ("peer", "src", "dst", "flag"),
+    "recv": ("peer", "dst", "flag"),
+    "recv_reduce": ("peer", "src", "other", "dst", "flag"),
+    "recv_reduce_send": ("peer", "src", "other", "dst", "flag", "next_peer", "next_flag"),
+    "reduce": ("src", "other", "dst"),
+    "copy": ("src", "dst"),
+    "credit": ("peer", "flag"),
+}
+"""Required fields of each instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProgram:
+    """A program, and the machine that it is for.
+
+    Attributes:
+        name: which of those in the file: its algorithm and its protocol.
+    """
+
+    file: Path
+    name: str
+    program: Program
+    topology: Topology
+
+
+def is_project(path: Path) -> bool:
+    """Return whether a path is that of a generated project, or of its programs.
+
+    Raises:
+        InputError: it is a JSON file that cannot be read.
+    """
+    if is_folder(path):
+        return path_exists(path / PROGRAM_FILE)
+    return path.suffix == ".json" and path_exists(path) and file_kind(path) == PROGRAM
+
+
+def load_programs(path: Path, machine: str | None) -> list[LoadedProgram]:
+    """Return the programs of a project: of each algorithm the eager and the direct one, judged.
+
+    Args:
+        path: its program.json, or its folder.
+        machine: a topology's name or file. None: those that the programs name.
+
+    Raises:
+        InputError: it holds none, there is no such machine, or a program is wrong.
+    """
+    file = path / PROGRAM_FILE if is_folder(path) else path
+    wire = parse(read_text(file), ProjectWire, str(file))
+    return [
+        _load_program(file, lowered, protocol, machine)
+        for entry in wire.collectives
+        for lowered in entry.algorithms
+        for protocol in ("eager", "direct")
+    ]
+
+
+def _load_program(
+    file: Path, lowered: LoweredWire, protocol: str, machine: str | None
+) -> LoadedProgram:
+    where = f"{file}: {lowered.label}, {protocol}"
+    wire: ProgramWire = getattr(lowered, protocol)
+    program = _decode_program(where, lowered, wire)
+    try:
+        topology = resolve_topology(machine or lowered.topology)
+    except InputError as error:
+        if machine:
+            raise
+        raise ParameterError(
+            f"{where}: its machine {lowered.topology!r} is not a named topology: give --topo with "
+            "the machine's file"
+        ) from error
+    if topology.ranks != len(program.ranks):
+        raise ParameterError(
+            f"{where}: it is for {format_count(len(program.ranks), 'rank')}, and topology "
+            f"{topology.name!r} has {topology.ranks}: give its own machine"
+        )
+    return LoadedProgram(file, f"{lowered.label}, {protocol}", program, topology)
+
+
+def _decode_program(where: str, lowered: LoweredWire, wire: ProgramWire) -> Program:
+    """Return a program, judged.
+
+    Raises:
+        InputError: it contradicts itself, or does something else.
+    """
+    if lowered.collective not in collective_names():
+        raise FormatError(
+            f"{where}: the demand of the custom collective {lowered.collective} is not in the "
+            "file: simulate its algorithm"
+        )
+    spec = named_spec(lowered.collective, len(wire.ranks), lowered.root)
+    collective = spec.at(lowered.chunks)
+    program = Program(
+        name=lowered.topology,
+        collective=collective,
+        layout=build_layout(collective),
+        steps=wire.steps,
+        landing=Landing(wire.landing),
+        ranks=tuple(
+            RankProgram(
+                tuple(
+                    Block(b.send_peer, b.recv_peer, tuple(map(_decode_instruction, b.instructions)))
+                    for b in rank_wire.blocks
+                ),
+                rank_wire.scratch_slots,
+                rank_wire.flags,
+                rank_wire.saves,
+            )
+            for rank_wire in wire.ranks
+        ),
+        serial=all(len(rank_wire.blocks) == 1 for rank_wire in wire.ranks),
+    )
+    if wrong := next(_program_faults(wire, program), ""):
+        raise FormatError(f"{where}: {wrong}")
+    from sccl.codegen.interpreter import find_faults  # noqa: PLC0415 - NumPy is slow to load
+
+    if faults := find_faults(program):
+        raise InputError(
+            f"{where}: the interpreter finds {format_count(len(faults), 'fault')} in this program, "
+            "the "
+            f"first: {faults[0].message}; generate it anew with 'sccl project new'"
+        )
+    return program
+
+
+def _parse_slot(text: str) -> Slot:
+    """Return the slot that a file spells like ``"scratch:3"``."""
+    buffer, index = text.split(":")
+    return Slot(Buffer(buffer), int(index))
+
+
+def _decode_instruction(row: InstructionRow) -> Instruction:
+    def slot(text: str | None) -> Slot | None:
+        return None if text is None else _parse_slot(text)
+
+    return Instruction(
+        op=Op(row.op),
+        step=row.step,
+        chunk=row.chunk,
+        peer=row.peer,
+        src=slot(row.src),
+        other=slot(row.other),
+        dst=slot(row.dst),
+        flag=row.flag,
+        credit=row.credit,
+        after=row.after,
+        next_peer=row.next_peer,
+        next_flag=row.next_flag,
+        arrivals=tuple(Arrival(a, flag, _parse_slot(at)) for a, flag, at in row.arrivals),
+    )
+
+
+def _program_faults(wire: ProgramWire, program: Program) -> Iterator[str]:
+    """Yield faults such as missing fields, and unknown ranks and instructions."""
+    ranks, chunks = len(program.ranks), program.collective.num_chunks
+    for rank, rank_wire in enumerate(wire.ranks):
+        lengths = [len(block.instructions) for block in rank_wire.blocks]
+        for b, block in enumerate(rank_wire.blocks):
+            for i, row in enumerate(block.instructions):
+                at = f"rank {rank}, block {b}, instruction {i}"
+                missing = [name for name in _FIELDS[row.op] if getattr(row, name) is None]
+                if missing:
+                    yield f"{at}: {row.op} has no {missing[0]}"
+                if row.chunk >= chunks:
+                    yield f"{at}: chunk is {row.chunk}, expected 0 to {chunks - 1}"
+                for peer in (row.peer, row.next_peer, *(a[0] for a in row.arrivals)):
+                    if peer is not None and (peer >= ranks or peer == rank):
+                        yield f"{at}: peer is {peer}, expected another rank, up to {ranks - 1}"
+                for block_, index in row.after:
+                    if block_ >= len(lengths) or index >= lengths[block_]:
+                        yield (
+                            f"{at}: it waits for instruction {index} of block {block_}, which "
+                            "does not exist"
+                        )

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 from sccl import __version__
 from sccl.codegen.bundle import Bundle, CostFunction, build_bundle, with_selection
 from sccl.codegen.program_file import PROGRAM_FILE, project_to_wire
-from sccl.codegen.selection import Selection
-from sccl.codegen.switch_points import Protocols
+from sccl.codegen.switch_points import Protocols, Selection
 from sccl.codegen.targets import cuda, gpu, hip, host
 from sccl.codegen.targets.codegen_options import TRANSPORTS, CodegenOptions
 from sccl.codegen.targets.rendering import render

@@ -16,7 +16,7 @@ from sccl.comparison.contenders import (
     SystemKind,
     TimedPlan,
 )
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import require_at_least_bound
 from sccl.core.files.disk import check_can_write, make_directory, slugify
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology

@@ -24,8 +24,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.outcome import Inconclusive, Infeasible, Plan, Solution
 from sccl.core.packed_schedule import PackedSchedule
-from sccl.core.schedule import Schedule
-from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.schedule import Schedule, ScheduleFilter
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError, TooLargeError

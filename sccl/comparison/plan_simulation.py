@@ -8,11 +8,11 @@ from fractions import Fraction
 from pathlib import Path
 
 from sccl.codegen.ir import Program
-from sccl.codegen.program_files import is_project, load_programs
+from sccl.codegen.program_file import is_project, load_programs
 from sccl.codegen.program_messages import build_messages
 from sccl.collectives import recover_spec
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import require_at_least_bound
 from sccl.core.clock import AlphaModel, Clock, StepAlignment
 from sccl.core.collective import Collective
 from sccl.core.outcome import Plan

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from sccl.core.answer import Origin
-from sccl.core.bound import AlgorithmBounds
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import AlgorithmBounds, require_at_least_bound
 from sccl.core.cost import Costs
 from sccl.core.formatting import describe_proof_scope
 from sccl.core.instance import Candidate, SweepRange

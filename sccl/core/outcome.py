@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
-from sccl.core.bound import Bound, DistanceProof, Measure
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import Bound, DistanceProof, Measure, require_at_least_bound
 from sccl.core.instance import Candidate
 from sccl.core.step_limit import LimitProof
 from sccl.core.stop import NOT_STOPPED, StopKind, StopReason

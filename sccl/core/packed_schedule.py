@@ -15,8 +15,7 @@ from sccl.core.arrays import IntArray, UInt64Array
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.progress import ProgressCallback
-from sccl.core.schedule import BATCH_ROWS, MAX_TIME, Schedule, TransferColumns
-from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.schedule import BATCH_ROWS, MAX_TIME, Schedule, ScheduleFilter, TransferColumns
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError, TooLargeError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import require_at_least_bound
 from sccl.core.formatting import describe_dual
 from sccl.core.topology import ConstraintKey
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.sizes import ITEM_BYTES
 from sccl.errors import ParameterError
 
 ROOTED = ("broadcast", "gather", "reduce", "scatter")
@@ -103,7 +103,7 @@ class CommOp:
         count: elements of the largest buffer of a rank in the group: the whole of an allreduce, a
             broadcast or a reduce. The received total of an allgather. The sent total of a
             reducescatter or an alltoall. The root's total of a gather or a scatter.
-        dtype: one of :data:`~sccl.core.dtypes.ITEM_BYTES`.
+        dtype: one of :data:`~sccl.core.sizes.ITEM_BYTES`.
         root: global rank, if it has one.
         reduce: one of :data:`REDUCTIONS`, if it combines.
         splits: for an uneven alltoall the elements that each rank of the group sends to each, a row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import cast
 
@@ -13,9 +12,11 @@ from sccl.formats.format_contract import (
     Format,
     FormatOptions,
     SizedPlan,
+    StepFormat,
+    VerifiedTrainingPlan,
     WrittenFiles,
+    dependency_arrows,
 )
-from sccl.formats.training.verified_training_plan import VerifiedTrainingPlan, dependency_arrows
 
 __all__ = [
     "MAX_BYTES",
@@ -36,13 +37,11 @@ __all__ = [
 
 NON_FORMAT_MODULES = frozenset(
     {
-        "algorithm_messages",
-        "chakra_encoding",
+        "astra_networks",
         "format_contract",
-        "link_order",
+        "messages",
         "program_check",
         "program_graph",
-        "timed_messages",
         "transfer_lists",
     }
 )
@@ -79,14 +78,13 @@ def load(name: str) -> Format:
     return cast("Format", module)
 
 
-STEP_WRITERS = {"chakra": "chakra_training", "chrome-trace": "chrome_training"}
-"""Formats that also hold training plans, with the modules that write these."""
+STEP_WRITERS = frozenset({"chakra", "chrome-trace"})
+"""Formats that also hold training plans."""
 
 
 def step_writer(name: str) -> Callable[[VerifiedTrainingPlan], WrittenFiles]:
     """Return the function that writes training plans in a format of :data:`STEP_WRITERS`."""
-    module = importlib.import_module(f"{__name__}.training.{STEP_WRITERS[name]}")
-    return cast("Callable[[VerifiedTrainingPlan], WrittenFiles]", module.write_step)
+    return cast("StepFormat", load(name)).write_step
 
 
 def detect_format(content: bytes) -> Format | None:

@@ -3,8 +3,8 @@
 The folder has a workload (one collective and its bytes), an algorithm (a Chakra trace of each rank
 that replaces the collective, see ``sccl.formats.chakra``), and configuration files. Paths are
 relative to the folder, in which the binary has to run. The option ``network`` selects the
-congestion-aware analytical backend (``sccl.formats.astra.analytical_network``) or ns-3
-(``sccl.formats.astra.ns3_network``), which supports machines with unequal links.
+congestion-aware analytical backend or ns-3, which supports machines with unequal links
+(``sccl.formats.astra_networks``).
 
 ASTRA-sim runs an algorithm as soon as possible, each link in the order of steps or of a schedule's
 starts. It checks no data and reports only times.
@@ -26,13 +26,18 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.files.chakra_records import COLLECTIVES, NodeKind
 from sccl.core.schedule import Schedule
 from sccl.errors import CollectiveError, ParameterError
-from sccl.formats.algorithm_messages import Message, MessageOptions
-from sccl.formats.astra import ns3_network
-from sccl.formats.astra.analytical_network import AnalyticalNetwork, choose_network
-from sccl.formats.chakra import rank_traces
-from sccl.formats.chakra_encoding import Node, encode_trace
+from sccl.formats.astra_networks import (
+    NS3_BINARY,
+    NS3_CONFIG,
+    NS3_LOGICAL,
+    NS3_NOTES,
+    AnalyticalNetwork,
+    choose_network,
+    ns3_files,
+)
+from sccl.formats.chakra import Node, encode_trace, rank_traces
 from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
-from sccl.formats.timed_messages import chunk_sizes
+from sccl.formats.messages import Message, MessageOptions, chunk_sizes
 
 NAME = "astra-sim"
 ABOUT = "a custom collective of ASTRA-sim: a folder that its analytical or its ns-3 binary runs"
@@ -176,12 +181,12 @@ def _pair(message: Message) -> tuple[int, ...]:
 
 
 def _ns3_backend(plan: SizedPlan) -> AstraBackend:
-    files = ns3_network.ns3_files(plan.plan.topology, _largest_message(plan))
+    files = ns3_files(plan.plan.topology, _largest_message(plan))
     options = (
-        f"--network-configuration={ns3_network.CONFIG} "
-        f"--logical-topology-configuration={ns3_network.LOGICAL} --comm-group-configuration=empty"
+        f"--network-configuration={NS3_CONFIG} "
+        f"--logical-topology-configuration={NS3_LOGICAL} --comm-group-configuration=empty"
     )
-    return AstraBackend(files, ns3_network.BINARY, options, ns3_network.NOTES)
+    return AstraBackend(files, NS3_BINARY, options, NS3_NOTES)
 
 
 def _encode_json(value: Mapping[str, object]) -> bytes:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sccl.core.algorithm import Algorithm
-from sccl.formats.algorithm_messages import (
+from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
+from sccl.formats.messages import (
     Awaiting,
     Message,
     MessageOptions,
     algorithm_messages,
     sized_algorithm,
 )
-from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
 
 NAME = "goal"
 ABOUT = "GOAL schedules for LogGOPSim and ATLAHS"

@@ -86,7 +86,7 @@ def stream_violations(algorithm: SymmetricAlgorithm) -> list[Violation]:
         ParameterError: its symmetries do not map chunks to chunks.
     """
     from sccl.judge import steps_arrays  # noqa: PLC0415 - Numba is slow to load
-    from sccl.topo.symmetry.send_arrays import expanded_sends  # noqa: PLC0415
+    from sccl.topo.symmetry.chunk_orbits import expanded_sends  # noqa: PLC0415
 
     violation = steps_arrays.first_violation(algorithm, expanded_sends(algorithm))
     return [violation] if violation else []

@@ -52,9 +52,9 @@ from sccl.topo.symmetry.regular_groups import (
     LinkArrays,
     RegularGroup,
     find_regular_group,
+    find_semiregular_group,
     split_commuting,
 )
-from sccl.topo.symmetry.semiregular import find_semiregular_group
 
 _MAX_ROUTES = 2**26  # chunks of a rank times ranks: ways between them take four times as many bytes
 

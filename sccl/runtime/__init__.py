@@ -1,7 +1,6 @@
 """Running: generated projects are built, run under MPI, measured and tuned."""
 
-from sccl.runtime.gpu_profile import build_gpu_profiler
-from sccl.runtime.link_profile import LinkTrial, measure_links
+from sccl.runtime.link_profile import LinkTrial, build_gpu_profiler, measure_links
 from sccl.runtime.measure import (
     ContenderTiming,
     TimingTrial,
@@ -9,6 +8,7 @@ from sccl.runtime.measure import (
     geometric_speedup,
     group_by_collective,
     time_projects,
+    tune_selection,
 )
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
 from sccl.runtime.project import (
@@ -21,7 +21,6 @@ from sccl.runtime.project import (
     write_selection_by_costs,
 )
 from sccl.runtime.tool_checks import CheckResult, ToolCheck, ToolState, command_output, try_all
-from sccl.runtime.tuning import tune_selection
 
 __all__ = [
     "PLAIN_LIBRARY",

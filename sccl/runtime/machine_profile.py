@@ -25,8 +25,7 @@ from sccl.runtime import LinkTrial, Mpi, build_gpu_profiler, measure_links
 from sccl.runtime.project_timing import size_range
 
 if TYPE_CHECKING:
-    from sccl.topo.profiles.cost_groups import SharedCost
-    from sccl.topo.profiles.fit import CostInterval, LinkFit
+    from sccl.topo.profiles.measured_machine import CostInterval, LinkFit, SharedCost
 
 SIZES, COUNTS, REPEAT = "1K..1M", "1,2,8", 10
 _MAX_SIZES, _MAX_COUNT, _MAX_BYTES, _MAX_REPEAT = 31, 1024, 1 << 30, 1000
@@ -264,9 +263,11 @@ def fit_profile(
     Raises:
         ParameterError: measurements of some link fit no alpha and beta, or are not of the machine.
     """
-    from sccl.topo.profiles.cost_groups import shared_costs  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.topo.profiles.fit import fit_links  # noqa: PLC0415
-    from sccl.topo.profiles.measured_machine import build_measured_machine  # noqa: PLC0415
+    from sccl.topo.profiles.measured_machine import (  # noqa: PLC0415 - NumPy is slow to load
+        build_measured_machine,
+        fit_links,
+        shared_costs,
+    )
 
     fits = fit_links(measurements, max_misfit, take)
     costs = shared_costs(fits, alike)

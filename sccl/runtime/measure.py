@@ -1,4 +1,7 @@
-"""Comparing: several projects and the MPI library's own collectives in one interleaved run."""
+"""Compare projects and the MPI library's own collectives, and tune switch points.
+
+All of them are measured in one interleaved run.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from sccl.codegen.switch_points import Selection, SwitchPoint
 from sccl.errors import InputError, ToolError
 from sccl.runtime.mpi import Mpi
 from sccl.runtime.project import Project, bench_lines
@@ -141,3 +145,24 @@ def geometric_speedup(sizes: dict[int, dict[str, ContenderTiming]], name: str, p
         if name in row and peer in row
     ]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def tune_selection(timings: Iterable[ContenderTiming], current: Selection) -> Selection:
+    """Return the selection in which the fastest program serves each size.
+
+    Args:
+        timings: Times of every program separately (``0e``, ``0d``, ``1e``, ...).
+        current: Current selection. Unmeasured parts keep their switch points: other collectives,
+            and on GPUs algorithms for other roots.
+    """
+    chosen = dict(current.switches)
+    for collective, sizes in group_by_collective(timings).items():
+        names = sorted({name for row in sizes.values() for name in row})
+        best = fastest_contenders(sizes, names)
+        switches = [
+            SwitchPoint.for_program(name, size if i else 0) for i, (size, name) in enumerate(best)
+        ]
+        measured = {SwitchPoint.for_program(name, 0).index for name in names}
+        switches += [s for s in chosen.get(collective, ()) if s.index not in measured]
+        chosen[collective] = tuple(sorted(switches, key=lambda switch: switch.from_bytes))
+    return Selection(dict(sorted(chosen.items())))

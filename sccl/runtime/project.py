@@ -11,8 +11,7 @@ from pathlib import Path
 
 from sccl.codegen.program_file import PROGRAM_FILE
 from sccl.codegen.project_writer import selection_files
-from sccl.codegen.selection import Selection
-from sccl.codegen.switch_points import select_by_costs
+from sccl.codegen.switch_points import Selection, select_by_costs
 from sccl.core.files.disk import path_exists, read_text, write_folder
 from sccl.core.files.json_text import parse
 from sccl.core.files.programs import ProjectWire

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.codegen.program_file import PROGRAM_FILE
-from sccl.codegen.selection import Selection
+from sccl.codegen.switch_points import Selection
 from sccl.core.files.json_text import file_digest
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count, FileText, Part

@@ -1,4 +1,4 @@
-"""Fabrics by name: the machines of training jobs, each with its channels."""
+"""Fabrics by name: the machines of training jobs, each with its channels, and their JSON output."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 from os.path import isfile
 from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
-from sccl.core.files.fabrics import load_fabric
+from sccl.core.files.fabrics import fabric_to_wire, load_fabric
+from sccl.core.files.json_text import digest
+from sccl.core.files.outputs import Output, build_output
+from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, unknown_name
 from sccl.topo.catalogue import resolve_topology
@@ -176,3 +182,59 @@ def _half_link_cost(cost: tuple[float, float]) -> tuple[float, float]:
 
 def _node_ranks(count: int, each: int = _GPUS) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(range(each * k, each * (k + 1))) for k in range(count))
+
+
+class FabricChannelPart(Part, frozen=True, kw_only=True):
+    """A channel of a fabric."""
+
+    name: str
+    topology: str
+    links: Count
+    streams: Annotated[int, Meta(ge=1)]
+    launch_us: Annotated[float, Meta(ge=0)]
+
+
+class FabricPart(Part, frozen=True, kw_only=True):
+    """A fabric."""
+
+    name: str
+    ranks: Annotated[int, Meta(ge=1)]
+    channels: tuple[FabricChannelPart, ...]
+    shared: Annotated[Count, Meta(description="Budgets that links of several channels share.")]
+    source: str
+
+
+class FabricListOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl train fabrics'."""
+
+    kind: Literal["fabric-list"] = "fabric-list"
+    fabrics: tuple[FabricPart, ...]
+
+
+class FabricCheckOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl train fabric-check'."""
+
+    kind: Literal["fabric-check"] = "fabric-check"
+    file: FileText
+    fabric: FabricPart
+
+
+def list_output() -> FabricListOutput:
+    """Return the fabrics of the catalogue."""
+    return FabricListOutput(
+        inputs={}, fabrics=tuple(_fabric_part(resolve_fabric(name)) for name in FABRIC_NAMES)
+    )
+
+
+def check_output(file: str, fabric: Fabric) -> FabricCheckOutput:
+    """Return the JSON output for a valid fabric file."""
+    digests = {"fabric": digest(fabric_to_wire(fabric))}
+    return FabricCheckOutput(inputs=digests, file=file, fabric=_fabric_part(fabric))
+
+
+def _fabric_part(fabric: Fabric) -> FabricPart:
+    channels = [
+        build_output(FabricChannelPart, channel, links=len(channel.topology.links))
+        for channel in fabric.channels
+    ]
+    return build_output(FabricPart, fabric, channels=channels, shared=len(fabric.shared))

@@ -21,13 +21,14 @@ from sccl.core.topology import (
     per_rank_budgets,
 )
 from sccl.errors import ParameterError, unknown_name
-from sccl.topo.cost_notation import COST_EXAMPLE, apply_costs
 from sccl.topo.low_diameter import cayley, de_bruijn, hyperx, kautz, slim_fly
 from sccl.topo.multilevel import dgx2, dragonfly, fat_tree, ndv2, rail, ring_full_switch, switch2d
 from sccl.topo.wiring import (
+    COST_EXAMPLE,
     Dimension,
     WiredPair,
     Wiring,
+    apply_costs,
     check_ranks,
     parse_count,
     parse_sides,

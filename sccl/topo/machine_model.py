@@ -3,18 +3,34 @@
 A round is the time in which a lane carries one chunk, so synthesis needs equally fast lanes on the
 whole machine. Their speed is the greatest common divisor of the stated speeds, taken as written
 decimals: lanes of 100, 25 and 12.5 GB/s are 8, 2 and 1 of 12.5 GB/s. The replacement is exact.
+
+Switches are replaced by links between ranks with shared budgets, where that is exactly equivalent.
+A switch forwards every chunk within a step and stores nothing (SCCL section 3.2.1). With a_i lanes
+from rank i to it and b_j lanes from it to rank j, chunks x_ij can pass in r rounds if and only if
+
+    sum over j of x_ij <= a_i r   and   sum over i of x_ij <= b_j r:
+
+links i->j of min(a_i, b_j) lanes, an egress budget a_i and an ingress budget b_j. Parallel switches
+(planes) over the same ranks, in plane p with k_p a_i and k_p b_j lanes, are one switch with the
+sums: a bipartite multigraph whose degrees are at most K d_v, K the sum of k_p, has an edge
+coloring with K colors that splits each degree as evenly as integers allow (de Werra 1971), so at
+most d_v of each color. Plane p takes k_p colors. Conversely, the loads of planes fit the sums.
+
+There is no such equivalence if a pair of ranks has two paths with separate lanes, or for switches
+that lead to switches: these are rejected.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sccl.core.topology import Topology, link_name
+from sccl.core.formatting import format_count
+from sccl.core.ids import Edge
+from sccl.core.topology import Budget, Link, Topology, link_name
 from sccl.errors import TopologyError
-from sccl.topo.switches import expand_switches
 
 MAX_LANES = 10_000
 """Limit for a link or a budget: 900 and 1.25 GB/s need 720. Unrounded speeds need more, and then
@@ -70,7 +86,7 @@ def unify_lane_speeds(topology: Topology) -> tuple[Topology, str]:
         replace(b, chunks_per_round=fits.lanes(b.chunks_per_round, speed), gb_per_s=None)
         for b, speed in zip(topology.budgets, of_budgets, strict=True)
     )
-    note = _note(unit, stated) + _mixed_budgets_note(topology)
+    note = _lanes_note(unit, stated) + _mixed_budgets_note(topology)
     source = f"{topology.source}; {note}" if topology.source else note
     made = replace(topology, links=links, budgets=budgets, gb_per_s=float(unit), source=source)
     return made, note
@@ -136,7 +152,7 @@ def _incommensurable_pair(speeds: Iterable[float]) -> tuple[float, float]:
     return min(pairs, key=lambda pair: _common_divisor(map(_parse_decimal, pair)))
 
 
-def _note(unit: Fraction, stated: Iterable[float]) -> str:
+def _lanes_note(unit: Fraction, stated: Iterable[float]) -> str:
     each = [
         f"{'a lane' if i == 0 else 'one'} of {format_number(speed)} GB/s is "
         f"{_parse_decimal(speed) / unit}"
@@ -163,3 +179,213 @@ def _mixed_budgets_note(topology: Topology) -> str:
 def format_number(value: float) -> str:
     """Return a number as short as it can be written and read back."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else str(value)
+
+
+_MAX_LINKS = 1 << 20  # that of 1,024 ranks around one switch
+
+Lanes = tuple[tuple[int, int], ...]
+"""(rank, lanes), by ascending rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plane:
+    """Switches of which each has a multiple of the same lanes.
+
+    Attributes:
+        nodes: the switches.
+        up: lanes from ranks, of all of them.
+        down: lanes to ranks, likewise.
+    """
+
+    nodes: tuple[int, ...]
+    up: Lanes
+    down: Lanes
+
+    def edges(self) -> Iterable[Edge]:
+        """Yield the pairs of ranks that it joins."""
+        return ((u, v) for u, _ in self.up for v, _ in self.down if u != v)
+
+
+def expand_switches(topology: Topology) -> tuple[Topology, str]:
+    """Return the machine with links instead of switches, and a note (empty: no change).
+
+    All lanes are of one speed (:func:`sccl.topo.machine_model.unify_lane_speeds`). The latency of a
+    link is the sum of both links at the switch.
+
+    Raises:
+        TopologyError: links and budgets cannot model the switches.
+    """
+    if not topology.switches:
+        return topology, ""
+    _check_plain(topology)
+    _check_cascades(topology)
+    planes = _planes(topology)
+    _check_parallel_routes(topology, planes)
+    links = [k for k in topology.links if max(k.edge) < topology.ranks]
+    replaced: dict[Edge, tuple[Edge, ...]] = {k.edge: (k.edge,) for k in links}
+    budgets: list[Budget] = []
+    for plane in planes:
+        more, shared = _expand_plane(topology, plane)
+        links += more
+        budgets += shared
+        replaced |= _pairs_through_links(plane)
+    if not links:
+        raise TopologyError(
+            f"topology {topology.name!r}: its switches join no two ranks; give each switch links "
+            "from ranks and links to ranks"
+        )
+    budgets += _remap_budgets(topology, replaced, planes)
+    note = _switches_note(topology, planes)
+    source = f"{topology.source}; {note}" if topology.source else note
+    direct = replace(
+        topology, links=tuple(links), budgets=tuple(budgets), switches=(), source=source
+    )
+    return direct, note
+
+
+def _check_plain(topology: Topology) -> None:
+    for switch in topology.switches:
+        if not switch.is_plain:
+            raise TopologyError(
+                f"topology {topology.name!r}: switch {switch.name!r} copies or stores chunks, and "
+                "links with budgets between ranks cannot express its load; give only its name, "
+                "for a switch that forwards and stores nothing"
+            )
+
+
+def _check_cascades(topology: Topology) -> None:
+    for link in topology.links:
+        if min(link.edge) >= topology.ranks:
+            first, second = (_name(topology, node) for node in link.edge)
+            raise TopologyError(
+                f"topology {topology.name!r}: switch {first} leads to switch {second}, and links "
+                "with budgets between ranks cannot express the load of such a cascade; if the "
+                "cascade is non-blocking, model it as one switch with a link to every rank, "
+                "otherwise as links between the ranks with a budget for each trunk"
+            )
+
+
+def _planes(topology: Topology) -> list[_Plane]:
+    """Return the switches, those that are multiples of the same lanes together."""
+    alike: dict[tuple[Lanes, Lanes], list[tuple[int, int]]] = {}
+    for node in range(topology.ranks, topology.ranks + len(topology.switches)):
+        up = tuple((k.src, k.lanes) for k in topology.links if k.dst == node)
+        down = tuple((k.dst, k.lanes) for k in topology.links if k.src == node)
+        if up or down:
+            times = math.gcd(*(lanes for _, lanes in (*up, *down)))
+            key = _divide_lanes(up, times), _divide_lanes(down, times)
+            alike.setdefault(key, []).append((node, times))
+    planes = []
+    for (up, down), members in alike.items():
+        times = sum(n for _, n in members)
+        nodes = tuple(node for node, _ in members)
+        planes.append(_Plane(nodes, _multiply_lanes(up, times), _multiply_lanes(down, times)))
+    if sum(len(p.up) * len(p.down) for p in planes) > _MAX_LINKS:
+        raise TopologyError(
+            f"topology {topology.name!r}: its switches join more than {_MAX_LINKS} pairs of ranks, "
+            "the most that is taken; model fewer ranks"
+        )
+    return planes
+
+
+def _divide_lanes(lanes: Lanes, by: int) -> Lanes:
+    return tuple((rank, n // by) for rank, n in lanes)
+
+
+def _multiply_lanes(lanes: Lanes, by: int) -> Lanes:
+    return tuple((rank, n * by) for rank, n in lanes)
+
+
+def _check_parallel_routes(topology: Topology, planes: Sequence[_Plane]) -> None:
+    """Check that no two ranks have two ways of which each has lanes of its own.
+
+    Raises:
+        TopologyError: they have.
+    """
+    hops = {k.edge: "a link" for k in topology.links if max(k.edge) < topology.ranks}
+    for plane in planes:
+        name = f"switch {_name(topology, plane.nodes[0])}"
+        for edge in plane.edges():
+            if edge in hops:
+                raise TopologyError(
+                    f"topology {topology.name!r}: rank {edge[0]} reaches rank {edge[1]} through "
+                    f"{hops[edge]} and through {name}, which have separate lanes; links with "
+                    "budgets cannot express that exactly: remove one of the routes, or write "
+                    "links between the ranks with the budgets that hold"
+                )
+            hops[edge] = name
+
+
+def _expand_plane(topology: Topology, plane: _Plane) -> tuple[list[Link], list[Budget]]:
+    """Return the links between ranks and the budgets that are equivalent to a plane."""
+    up, down = dict(plane.up), dict(plane.down)
+    costs = {k.edge: k for k in topology.links}
+    speed = topology.links[0].gb_per_s
+    links = []
+    for u, v in plane.edges():
+        alphas = [costs[u, s].alpha_us + costs[s, v].alpha_us for s in plane.nodes]
+        links.append(Link(u, v, min(up[u], down[v]), max(alphas), speed))
+    budgets = []
+    for end, side, sides in ((0, "egress of", up), (1, "ingress of", down)):
+        for rank, lanes in sides.items():
+            rank_links = [k for k in links if k.edge[end] == rank]
+            if sum(k.lanes for k in rank_links) > lanes:  # else the links alone say it
+                switch = topology.switches[plane.nodes[0] - topology.ranks].name
+                name = f"{side} rank {rank} at switch {switch}"
+                budgets.append(Budget(name, tuple(k.edge for k in rank_links), lanes))
+    return links, budgets
+
+
+def _pairs_through_links(plane: _Plane) -> dict[Edge, tuple[Edge, ...]]:
+    """Return for every link of a plane the pairs of ranks whose chunks pass it or its like."""
+    pairs = list(plane.edges())
+    users = {(u, s): tuple(e for e in pairs if e[0] == u) for u, _ in plane.up for s in plane.nodes}
+    return users | {
+        (s, v): tuple(e for e in pairs if e[1] == v) for v, _ in plane.down for s in plane.nodes
+    }
+
+
+def _remap_budgets(
+    topology: Topology, replaced: dict[Edge, tuple[Edge, ...]], planes: Sequence[_Plane]
+) -> Iterable[Budget]:
+    """Yield the machine's own budgets over the links that take the place of theirs.
+
+    Raises:
+        TopologyError: a budget counts some chunk twice, or limits some of several planes only.
+    """
+    plane_nodes = {node: plane.nodes for plane in planes for node in plane.nodes}
+    for budget in topology.budgets:
+        likes = {edge: _parallel_links(edge, plane_nodes) for edge in budget.edges}
+        # A chunk may take any plane, so a budget has to limit all planes or none.
+        if not set(budget.edges).issuperset(edge for like in likes.values() for edge in like):
+            raise TopologyError(_refusal(topology, budget, "limits some of several like switches"))
+        edges = [new for first in sorted(set(map(min, likes.values()))) for new in replaced[first]]
+        if len(set(edges)) != len(edges):
+            raise TopologyError(_refusal(topology, budget, "counts a chunk into and out of one"))
+        if edges:
+            yield replace(budget, edges=tuple(edges))
+
+
+def _parallel_links(edge: Edge, plane_nodes: dict[int, tuple[int, ...]]) -> list[Edge]:
+    """Return the links that chunks may take instead of one, itself among them."""
+    src, dst = edge
+    return [(a, b) for a in plane_nodes.get(src, (src,)) for b in plane_nodes.get(dst, (dst,))]
+
+
+def _refusal(topology: Topology, budget: Budget, why: str) -> str:
+    return (
+        f"topology {topology.name!r}, budget {budget.name!r}: it {why}, which budgets of links "
+        "between ranks cannot express exactly; take it out, or model the switches as links"
+    )
+
+
+def _name(topology: Topology, node: int) -> str:
+    return repr(topology.switches[node - topology.ranks].name)
+
+
+def _switches_note(topology: Topology, planes: Sequence[_Plane]) -> str:
+    names = [_name(topology, node) for plane in planes for node in plane.nodes]
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    links = format_count(sum(1 for plane in planes for _ in plane.edges()), "link")
+    which = "switch" if len(names) == 1 else "switches"
+    return f"{which} {shown} as {links} between ranks with egress and ingress budgets"

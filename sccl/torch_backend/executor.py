@@ -18,17 +18,21 @@ from typing import Any
 
 from sccl.errors import InputError, ToolError
 from sccl.torch_backend.calls.call_description import CallDescription
-from sccl.torch_backend.calls.call_sequence import CallSequence, IssuedMotif
-from sccl.torch_backend.calls.device_calls import DeviceCall, DeviceCarrier, DeviceWork
-from sccl.torch_backend.calls.pending_ops import PendingOp
-from sccl.torch_backend.calls.planned_calls import PendingCall, PlannedCall, PlannedWork
+from sccl.torch_backend.calls.call_sequence import CUT, CallSequence, IssuedMotif, StallAgreement
+from sccl.torch_backend.calls.planned_calls import (
+    DeviceCall,
+    DeviceCarrier,
+    DeviceWork,
+    PendingCall,
+    PendingOp,
+    PlannedCall,
+    PlannedWork,
+)
 from sccl.torch_backend.channels import Channels, Group, Lane
 from sccl.torch_backend.control.call_history import mismatch_reason
-from sccl.torch_backend.gloo_ops import run_on_gloo
-from sccl.torch_backend.motif_exchange import RankExchange
+from sccl.torch_backend.motif_exchange import RankExchange, run_on_gloo
 from sccl.torch_backend.peers import format_ranks, process_peers
 from sccl.torch_backend.script import PlanScript, ScriptOp
-from sccl.torch_backend.stall_agreement import CUT, StallAgreement
 from sccl.torch_backend.stopwatch import Stopwatch
 
 CallProgram = list[tuple[Hashable, ...]]

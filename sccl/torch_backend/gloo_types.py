@@ -16,7 +16,7 @@ import torch
 
 from sccl.core.workload_ops import COMBINING
 from sccl.torch_backend.calls.call_description import DTYPES, CallDescription
-from sccl.torch_backend.calls.carried_work import CopiedWork, Restore
+from sccl.torch_backend.calls.works import CopiedWork, Restore
 from sccl.torch_backend.peers import CallError
 
 _GLOO_DTYPES = frozenset({

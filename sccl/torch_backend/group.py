@@ -16,10 +16,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sccl.torch_backend.bundles.host_service import HostService
-from sccl.torch_backend.bundles.host_work import CallContext
+from sccl.torch_backend.bundles.host_service import CallContext, HostService
 from sccl.torch_backend.calls.call_description import DESCRIBERS
-from sccl.torch_backend.calls.carried_work import wrap_named
+from sccl.torch_backend.calls.works import wrap_named
 from sccl.torch_backend.device import CPU, call_device, device_kind, gloo_group
 from sccl.torch_backend.gloo_types import list_all_to_all, wrap_all_to_all, wrap_gloo_method
 from sccl.torch_backend.peers import CallError, call_error, format_ranks, process_peers

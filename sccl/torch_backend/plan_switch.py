@@ -29,8 +29,7 @@ import torch.distributed as dist
 
 from sccl.errors import InputError, ScclError
 from sccl.torch_backend.calls.call_description import CallDescription
-from sccl.torch_backend.calls.device_calls import DeviceCarrier, DeviceWork
-from sccl.torch_backend.calls.planned_calls import PlannedWork
+from sccl.torch_backend.calls.planned_calls import DeviceCarrier, DeviceWork, PlannedWork
 from sccl.torch_backend.channels import Group
 from sccl.torch_backend.control import (
     Follower,

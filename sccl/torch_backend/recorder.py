@@ -26,7 +26,7 @@ from sccl.core.files.recording_shapes import (
     WaitRecord,
 )
 from sccl.torch_backend.calls.call_description import CallDescription
-from sccl.torch_backend.calls.carried_work import CarriedWork
+from sccl.torch_backend.calls.works import CarriedWork
 
 MAX_EVENTS = 200_000
 """After these a recording ends: 40 MB, and thousands of steps."""

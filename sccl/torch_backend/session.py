@@ -14,10 +14,9 @@ from typing import Any
 import torch.distributed as dist
 
 from sccl.errors import InputError
-from sccl.torch_backend.bundles.host_service import HostService, bundle_setting
-from sccl.torch_backend.bundles.host_work import CallContext
+from sccl.torch_backend.bundles.host_service import CallContext, HostService, bundle_setting
 from sccl.torch_backend.calls.call_description import CallDescription
-from sccl.torch_backend.calls.device_calls import DeviceCarrier
+from sccl.torch_backend.calls.planned_calls import DeviceCarrier
 from sccl.torch_backend.device import CPU, backend_label
 from sccl.torch_backend.plan_switch import PlanSwitch
 from sccl.torch_backend.recorder import Recorder

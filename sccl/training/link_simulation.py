@@ -26,9 +26,8 @@ from math import ceil
 import numpy as np
 
 from sccl.core.arrays import IntArray
-from sccl.core.dtypes import ITEM_BYTES
-from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import TrainingPlan
+from sccl.core.sizes import ITEM_BYTES
+from sccl.core.training_plan import StepTimeline, TrainingPlan
 from sccl.errors import ParameterError, TooLargeError
 from sccl.training.fabric_messages import (
     NO_GATE,

@@ -24,8 +24,7 @@ from sccl.topo import resolve_topology
 
 if TYPE_CHECKING:
     from sccl.core.files.training_plan_shapes import TimelineWire, TrainingPlanWire
-    from sccl.core.step_timeline import StepSpan, StepTimeline
-    from sccl.core.training_plan import TrainingPlan
+    from sccl.core.training_plan import StepSpan, StepTimeline, TrainingPlan
     from sccl.training.options.measured_costs import CostTable
     from sccl.training.validate.plan_faults import PlanFault
 

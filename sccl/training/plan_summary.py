@@ -11,8 +11,7 @@ from msgspec import Meta
 from sccl.core.cost import format_duration
 from sccl.core.files.outputs import build_output
 from sccl.core.files.shapes import Count, FileText, Part
-from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import Option, TrainingPlan
+from sccl.core.training_plan import Option, StepTimeline, TrainingPlan
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
 from sccl.training.plan_files import LoadedTraining, valid_timeline

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import require_at_least_bound
 from sccl.core.fabric import Fabric
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload

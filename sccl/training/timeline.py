@@ -20,8 +20,14 @@ from fractions import Fraction
 from math import ceil
 
 from sccl.core.fabric import Fabric
-from sccl.core.step_timeline import StepSpan, StepTimeline
-from sccl.core.training_plan import FULL_LOAD, Issue, OptionMotif, TrainingPlan
+from sccl.core.training_plan import (
+    FULL_LOAD,
+    Issue,
+    OptionMotif,
+    StepSpan,
+    StepTimeline,
+    TrainingPlan,
+)
 from sccl.core.workload_ops import ComputeOp, Dependency
 from sccl.errors import InputError
 from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits, stream_of

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 
-from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import FULL_LOAD, OptionMotif, TrainingPlan
+from sccl.core.training_plan import FULL_LOAD, OptionMotif, StepTimeline, TrainingPlan
 from sccl.core.workload_ops import ComputeOp
 from sccl.sim import FluidTask, run_fair_sharing
 from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits

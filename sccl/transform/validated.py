@@ -47,7 +47,7 @@ def validated_schedule(schedule: AnySchedule, where: str) -> Schedule:
         InputError: It fails verification, or it has too many transfers to unpack.
     """
     from sccl.core import packed_schedule  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.core.schedule_filter import ScheduleFilter  # noqa: PLC0415 - likewise
+    from sccl.core.schedule import ScheduleFilter  # noqa: PLC0415 - likewise
 
     if (
         isinstance(schedule, packed_schedule.PackedSchedule)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import sccl
 from sccl.core.topology import Topology as Machine
 from sccl.errors import InputError, ParameterError, ToolError, TopologyError
-from sccl.view.text.html import table
+from sccl.view.text.markup import table
 from tests.kit.nightly import times
 
 MODULES = sorted(

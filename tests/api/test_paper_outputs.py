@@ -17,7 +17,7 @@ from sccl.collectives import resolve_collective
 from sccl.core.frontier import EXCHANGED
 from sccl.errors import InputError
 from sccl.view.completeness import ABOVE_ALL_TEXT
-from sccl.view.text.latex import escape_text, tabular
+from sccl.view.text.markup import escape_text, tabular
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ def test_schedule_is_shown(tmp_path: Path) -> None:
 
 def test_long_schedules_are_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sccl.view.text.shown_plans.MAX_TRANSFERS", 71)
-    monkeypatch.setattr("sccl.view.text.schedule_text.MAX_ROWS", 5)
+    monkeypatch.setattr("sccl.view.text.plan_text.MAX_ROWS", 5)
     sccl(*ASKED, "-o", tmp_path / "s.json")
     code, out, _ = sccl("show", tmp_path / "s.json", "--json")
     assert code == 2

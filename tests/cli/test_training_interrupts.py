@@ -13,8 +13,7 @@ from benchmarks.syndicate import figure6
 from sccl.core.bound import Bound, Measure
 from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import workload_to_wire
-from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import TrainingPlan
+from sccl.core.training_plan import StepTimeline, TrainingPlan
 from sccl.synth.tacos import restarts
 from sccl.training import planner, timeline
 from sccl.training.bounds.period_bounds import PeriodProof, period_lower_bound

@@ -19,8 +19,7 @@ from sccl.codegen.bundle import build_bundle, c_identifier
 from sccl.codegen.program_file import PROGRAM_FILE
 from sccl.codegen.project_writer import generate, targets, write_project
 from sccl.codegen.protocol import PROTOCOL, SendStage, Stage
-from sccl.codegen.selection import Selection
-from sccl.codegen.switch_points import longest_block
+from sccl.codegen.switch_points import Selection, longest_block
 from sccl.codegen.targets import rendering
 from sccl.codegen.targets.codegen_options import CodegenOptions
 from sccl.core.algorithm import Algorithm

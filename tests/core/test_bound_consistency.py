@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sccl as python
-from sccl.core.bound import Bound, Measure
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import Bound, Measure, require_at_least_bound
 from sccl.core.outcome import PlanBound, Solution
 from sccl.core.schedule import Schedule
 from sccl.core.step_limit import LimitProof, StepLimit, TimedCut

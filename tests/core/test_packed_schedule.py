@@ -27,7 +27,7 @@ from sccl.core.packed_schedule import (
     release_pages,
     transfer_rows,
 )
-from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.schedule import ScheduleFilter
 from sccl.core.topology import Budget
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.judge import violations

@@ -13,9 +13,9 @@ import pytest
 
 from sccl.codegen.targets.rendering import TYPES
 from sccl.collectives import collective_names
-from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.json_text import to_text
 from sccl.core.files.workloads import load_workload, workload_from_text, workload_to_wire
+from sccl.core.sizes import ITEM_BYTES
 from sccl.core.workload import Workload, find_cycle
 from sccl.core.workload_ops import (
     COLLECTIVES,

@@ -24,7 +24,7 @@ from sccl.core.clock import Clock
 from sccl.core.files.chakra_records import NodeKind
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.formats.chakra_encoding import Node, encode_trace
+from sccl.formats.chakra import Node, encode_trace
 from sccl.sim import Messages, simulate
 from sccl.topo import resolve_topology
 from tests.kit import astra_reference

@@ -238,7 +238,7 @@ def test_only_schedules_use_arrays_among_core_types() -> None:
     users = {p.name for p in (PACKAGE / "core").rglob("*.py") if "numpy" in imports(p)}
     assert users == {
         *("schedule.py", "schedules.py", "packed_schedules.py", "arrays.py"),
-        *("packed_schedule.py", "schedule_filter.py"),
+        "packed_schedule.py",
     }
 
 

@@ -21,7 +21,7 @@ from sccl.judge.plans import stream_violations
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.topo.symmetry.group_choice import candidate_groups
-from sccl.topo.symmetry.semiregular import find_semiregular_group
+from sccl.topo.symmetry.regular_groups import find_semiregular_group
 from tests.kit.nightly import times
 
 MACHINES = (

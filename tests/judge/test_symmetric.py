@@ -109,7 +109,7 @@ def _moved(
     some: SymmetricAlgorithm, rng: random.Random
 ) -> list[tuple[int, list[tuple[int, int, int]]]]:
     """Return all sends of one chunk of each orbit, whichever of its images comes."""
-    from sccl.topo.symmetry.send_arrays import expanded_sends
+    from sccl.topo.symmetry.chunk_orbits import expanded_sends
 
     images = [
         (chunk, list(zip(s.tolist(), u.tolist(), v.tolist(), strict=True)))

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from sccl.collectives import named_spec
 from sccl.core.outcome import Solution
 from sccl.core.packed_schedule import PackedSchedule, PassKind
-from sccl.core.schedule import Schedule
-from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.schedule import Schedule, ScheduleFilter
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort

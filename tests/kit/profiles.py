@@ -6,8 +6,7 @@ import random
 from collections.abc import Mapping
 from itertools import combinations, product
 
-from sccl.core.measurements import LinkTiming, Measurements, Pacing
-from sccl.core.pcie import PairedCopies, PcieMeasurements
+from sccl.core.measurements import LinkTiming, Measurements, Pacing, PairedCopies, PcieMeasurements
 
 SIZES = tuple(1 << n for n in range(10, 23, 2))
 COUNTS = (1, 2, 8)

@@ -14,8 +14,8 @@ from sccl.errors import FormatError, InputError, ParameterError
 from sccl.formats.files.machines import ImportedMachine, join_by_network, read_machine
 from sccl.topo import resolve_topology
 from sccl.topo.chassis_network import JoinKind, NetworkCards, join_chassis
+from sccl.topo.machine_model import expand_switches
 from sccl.topo.measures import measure_topology
-from sccl.topo.switches import expand_switches
 from tests.kit.commands import sccl
 from tests.kit.strategies import topologies
 

@@ -30,7 +30,7 @@ from sccl.topo.generators import generators
 from sccl.topo.machine_model import machine_model
 from sccl.topo.measures import measure_topology
 from sccl.view.charts import frontier_lines, topology_chart
-from sccl.view.text.algorithm_text import print_algorithm
+from sccl.view.text.plan_text import print_algorithm
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 

@@ -24,7 +24,7 @@ from sccl.topo.degrade import remove_parts
 from sccl.topo.generators import generators
 from sccl.topo.machine_model import machine_model
 from sccl.topo.measures import measure_topology, unreachable_pair
-from sccl.view.text.algorithm_text import print_topology
+from sccl.view.text.plan_text import print_topology
 from tests.conftest import NO_SHARED
 from tests.kit.paths import SHARED
 from tests.kit.strategies import topologies

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sccl.torch_backend.jobs.compile_plan import split_in_turns
-from sccl.torch_backend.rank_steps import build_rank_steps
-from sccl.torch_backend.script import Transfer
+from sccl.torch_backend.script import Transfer, build_rank_steps
 
 RANKS, ELEMENTS = 5, 12
 KIB = 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sccl.torch_backend.rendezvous import StoreRendezvous
+from sccl.torch_backend.bundles.bundle_abi import StoreRendezvous
 
 
 class SlowStore:

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.clock import Clock
-from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
+from sccl.core.sizes import ITEM_BYTES
 from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import (

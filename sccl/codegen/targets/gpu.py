@@ -13,8 +13,8 @@ from sccl.codegen.targets.codegen_options import (
     MAX_PER_LINK,
     VARIANTS,
     CodegenOptions,
+    passthrough_functions,
 )
-from sccl.codegen.targets.mpi_functions import passthrough_functions
 from sccl.codegen.targets.rendering import TYPES, render, template_values
 from sccl.core.algorithm import Algorithm
 from sccl.core.formatting import format_count

@@ -6,8 +6,12 @@ from typing import Any
 
 from sccl.codegen.bundle import Bundle
 from sccl.codegen.switch_points import Protocols
-from sccl.codegen.targets.codegen_options import COMMON_FILES, VARIANTS, CodegenOptions
-from sccl.codegen.targets.mpi_functions import passthrough_functions
+from sccl.codegen.targets.codegen_options import (
+    COMMON_FILES,
+    VARIANTS,
+    CodegenOptions,
+    passthrough_functions,
+)
 from sccl.codegen.targets.rendering import render, template_values
 
 SERIAL = True

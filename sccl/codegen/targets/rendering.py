@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sccl.codegen.bundle import ROOTED, Bundle, BundleEntry, LoweredAlgorithm
 from sccl.codegen.ir import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
 from sccl.codegen.protocol import PROTOCOL, find_neighbors
-from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.disk import data_dir
+from sccl.core.sizes import ITEM_BYTES
 from sccl.core.topology import ASCENDING, BusIds
 from sccl.errors import ParameterError
 

@@ -12,8 +12,7 @@ from sccl.core.files.measurement_shapes import (
     PairedCopiesWire,
     PcieMeasurementsWire,
 )
-from sccl.core.measurements import LinkTiming, Measurements, Pacing
-from sccl.core.pcie import PairedCopies, PcieMeasurements
+from sccl.core.measurements import LinkTiming, Measurements, Pacing, PairedCopies, PcieMeasurements
 from sccl.errors import FormatError, ParameterError
 
 

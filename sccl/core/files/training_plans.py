@@ -21,13 +21,14 @@ from sccl.core.files.training_plan_shapes import (
 )
 from sccl.core.files.workloads import workload_from_wire, workload_to_wire
 from sccl.core.merges import merge_collectives, merged_id_rows
-from sccl.core.step_timeline import StepSpan, StepTimeline
 from sccl.core.training_plan import (
     Issue,
     OfferedOptions,
     Option,
     OptionMotif,
     RefusedRecipe,
+    StepSpan,
+    StepTimeline,
     TrainingPlan,
 )
 from sccl.errors import FormatError, ParameterError

@@ -57,7 +57,7 @@ def extract_part(
         InputError: the file holds no schedule, or there is no such chunk, rank or time.
     """
     from sccl.core.packed_schedule import PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.core.schedule_filter import ScheduleFilter  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.schedule import ScheduleFilter  # noqa: PLC0415 - NumPy is slow to load
 
     schedule, _ = load_plan(file, on_progress)
     if isinstance(schedule, KSynchronousPlan):

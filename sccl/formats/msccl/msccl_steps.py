@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from sccl.codegen.buffer_layout import build_layout
 from sccl.codegen.instances import Instances
-from sccl.codegen.ssa_values import SsaValue, ValueTrace, trace_values
+from sccl.codegen.lowering import SsaValue, ValueTrace, trace_values
 from sccl.core.algorithm import Send
 from sccl.formats.msccl.msccl_rules import MAX_COUNT
 

@@ -1,11 +1,21 @@
-"""Thread blocks of MSCCL++ while they are written: their operations, channels and buffers."""
+"""Write the operations of an MSCCL++ thread block for its chunks, over signals or as packets.
+
+Over signals, each call begins with a signal from every rank to its senders that it has entered,
+because their writes could come earlier. Any one-sided write into a user's buffer must wait for
+that. Packets go to scratch only, and calls alternate between its two halves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from sccl.formats.mscclpp_plans.executor_rules import MAX_CHANNEL_PER_OPERATION
+from sccl.formats.mscclpp_plans.executor_rules import (
+    MAX_BUFFERS_PER_OPERATION,
+    MAX_CHANNEL_PER_OPERATION,
+)
 from sccl.formats.mscclpp_plans.plan_file import (
     BlockPart,
     BufferPart,
@@ -14,7 +24,13 @@ from sccl.formats.mscclpp_plans.plan_file import (
     GroupPart,
     OpPart,
 )
-from sccl.formats.mscclpp_plans.rank_actions import At, SendAction
+from sccl.formats.mscclpp_plans.rank_actions import (
+    AddAction,
+    At,
+    RankActions,
+    SendAction,
+    StepActions,
+)
 
 KINDS = ("memory", "port")
 T = TypeVar("T")
@@ -143,3 +159,184 @@ class BlockWriter:
                 buffer_ids = [remotes.setdefault(key, len(remotes)) for key in self.buffers[kind]]
                 refs.append(BufferRefPart(kind, buffer_ids))
         return BlockPart(number, self.ops, channels, refs)
+
+
+ChannelKind = Callable[[int], str]
+
+
+class Lane:
+    """A thread block and its chunks.
+
+    Args:
+        kind: Kind of channel from the rank to a peer.
+        group: Slice of each chunk. None: all.
+    """
+
+    def __init__(
+        self,
+        script: RankActions,
+        rank: int,
+        chunks: Sequence[int],
+        kind: ChannelKind,
+        group: GroupPart | None,
+    ) -> None:
+        self.kind = kind
+        self.steps: dict[int, dict[int, StepActions]] = defaultdict(dict)
+        for chunk in chunks:
+            for step, doing in sorted(script.by_step.get((rank, chunk), {}).items()):
+                self.steps[step][chunk] = doing
+        self.copies = [script.copies[rank, c] for c in chunks if (rank, c) in script.copies]
+        everything = [doing for by_chunk in self.steps.values() for doing in by_chunk.values()]
+        self.to = sorted({s.peer for doing in everything for s in doing.sends})
+        self.froms = sorted({peer for doing in everything for peer in doing.awaited_peers})
+        peers = sorted({*self.to, *self.froms})
+        self.out = BlockWriter(peers, kind, group, 2 * script.packets)
+        self.forwarded: set[SendAction] = set()
+
+    def forwarded_sends(self, step: int, chunk: int) -> Sequence[SendAction]:
+        """Return the sends of a chunk in the following step."""
+        return self.steps[step + 1][chunk].sends if chunk in self.steps.get(step + 1, {}) else ()
+
+    def sends(self, step: int) -> list[SendAction]:
+        """Return the sends of a step."""
+        return [s for doing in self.steps[step].values() for s in doing.sends]
+
+    def add(self, name: str, adds: Sequence[AddAction], onward: Sequence[SendAction]) -> None:
+        """Reduce arrivals: all for one place in as few operations as fit.
+
+        If the next step sends the last sum within the node, the same operation sends it.
+        """
+        srcs: list[At] = []
+        dst: At | None = None
+        for adding in adds:
+            goes_on = len(srcs) > 1 and adding.srcs[0] == dst
+            if goes_on and len(srcs) < MAX_BUFFERS_PER_OPERATION:
+                srcs += adding.srcs[1:]
+            else:
+                self._sum(name, srcs, dst, ())
+                srcs = list(adding.srcs)
+            dst = adding.dst
+        near = [s for s in onward if s.src == dst and self.kind(s.peer) == "memory"]
+        self._sum(name, srcs, dst, near[:MAX_CHANNEL_PER_OPERATION])
+
+    def _sum(
+        self, name: str, srcs: Sequence[At], dst: At | None, sends: Sequence[SendAction]
+    ) -> None:
+        if dst is None:
+            return
+        operation = self.out.data if name == "re" else self.out.packets
+        if len(srcs) == 1:
+            operation("upkt", srcs, [dst], ())
+            return
+        operation(name.replace("re", "res") if sends else name, srcs, [dst], sends)
+        self.forwarded.update(sends)
+
+
+def write_with_signals(lane: Lane, *, flushes: bool) -> None:
+    """Write the operations of a thread block over signals.
+
+    Args:
+        flushes: Whether ports are flushed by a separate operation.
+    """
+    out = lane.out
+    out.signal("rlxsignal", lane.froms)
+    for copy in lane.copies:
+        out.data("copy", copy.srcs, [copy.dst], ())
+    out.signal("rlxwait", lane.to)
+    last = {s.peer: step for step in sorted(lane.steps) for s in lane.sends(step)}
+    for step in sorted(lane.steps):
+        by_chunk = lane.steps[step]
+        sends = lane.sends(step)
+        near = [s for s in sends if lane.kind(s.peer) == "memory"]
+        _put(out, "put", list(_merge_adjacent([s for s in near if s not in lane.forwarded])))
+        far = _merge_adjacent([s for s in sends if lane.kind(s.peer) == "port"])
+        _send_over_ports(out, list(far), step, last, flushes)
+        out.signal("signal", sorted({s.peer for s in near}))
+        out.signal(
+            "wait", sorted({peer for doing in by_chunk.values() for peer in doing.awaited_peers})
+        )
+        for chunk, doing in by_chunk.items():
+            lane.add("re", doing.adds, lane.forwarded_sends(step, chunk))
+
+
+def _merge_adjacent(sends: Sequence[SendAction]) -> Iterator[SendAction]:
+    """Yield the sends of a step, with adjacent data of one transfer joined."""
+    yield from (s for s in sends if s.party is None)
+    last: SendAction | None = None
+    for send in sorted((s for s in sends if s.party is not None), key=_transfer_key):
+        if last is not None:
+            behind = [(at[0], at[1] + last.size) for at in (last.src, last.dst)]
+            if _transfer_key(last)[:2] == _transfer_key(send)[:2] and behind == [
+                send.src,
+                send.dst,
+            ]:
+                last = replace(last, size=last.size + 1)
+                continue
+            yield last
+        last = send
+    if last is not None:
+        yield last
+
+
+def _transfer_key(send: SendAction) -> tuple[int, int, At, At]:
+    return (send.peer, -1 if send.party is None else send.party, send.src, send.dst)
+
+
+def _send_over_ports(
+    out: BlockWriter, sends: Sequence[SendAction], step: int, last: Mapping[int, int], flushes: bool
+) -> None:
+    """Send over ports: with the last to each peer goes the signal, with the very last a flush."""
+    closing = {s.peer: s for s in sends}
+    _put(out, "put", [s for s in sends if closing[s.peer] is not s])
+    ends = [s for s in closing.values() if last[s.peer] == step]
+    _put(out, "pws" if flushes else "pwsf", ends)
+    _put(out, "pws", [s for s in closing.values() if last[s.peer] != step])
+    if flushes:
+        out.flush(ends)
+
+
+def _put(out: BlockWriter, name: str, sends: Sequence[SendAction]) -> None:
+    for kind in sorted({s.src[0] for s in sends}):
+        for batch in batch_channels([s for s in sends if s.src[0] == kind]):
+            out.put(name, batch)
+
+
+def write_as_packets(lane: Lane) -> None:
+    """Write the operations of a thread block as packets.
+
+    Arrivals are forwarded before they are unpacked, because receivers wait for them.
+    """
+    out = lane.out
+    left: list[AddAction] = []
+    last: dict[int, SendAction] = {}
+    for step in sorted(lane.steps):
+        by_chunk = lane.steps[step]
+        _move_packets(out, "cpkt", [pack for doing in by_chunk.values() for pack in doing.packs])
+        sends = lane.sends(step)
+        last |= {s.peer: s for s in sends if lane.kind(s.peer) == "port"}
+        _put_packets(out, [s for s in sends if s not in lane.forwarded])
+        _move_packets(out, "upkt", left)
+        for chunk, doing in by_chunk.items():
+            lane.add("repkt", doing.adds, lane.forwarded_sends(step, chunk))
+        left = [unpack for doing in by_chunk.values() for unpack in doing.unpacks]
+    _move_packets(out, "upkt", left)
+    for copy in lane.copies:
+        out.data("copy", copy.srcs, [copy.dst], ())
+    out.flush(list(last.values()))
+
+
+def _put_packets(out: BlockWriter, sends: Sequence[SendAction]) -> None:
+    for kind in sorted({s.src[0] for s in sends} - {"s"}):
+        for batch in batch_channels([s for s in sends if s.src[0] == kind]):
+            out.packets("ppkt", [s.src for s in batch], [], batch)
+    for src in sorted({s.src for s in sends if s.src[0] == "s"}):
+        for kind in KINDS:
+            for batch in batch_channels(
+                [s for s in sends if s.src == src and out.kind(s.peer) == kind]
+            ):
+                out.packets("rppkt", [src], [], batch)
+
+
+def _move_packets(out: BlockWriter, name: str, moves: Sequence[AddAction]) -> None:
+    for move in moves:
+        out.packets(name, move.srcs, [move.dst], ())

@@ -13,15 +13,6 @@ from collections.abc import Iterator
 from math import lcm
 
 from sccl.errors import TooLargeError
-from sccl.formats.mscclpp_plans.operation_sequence import (
-    PIECES,
-    PlanLine,
-    number_lines,
-    port_operations,
-    unroll_pipelines,
-)
-from sccl.formats.mscclpp_plans.packet_reuse import completed_by_end, find_early_packets
-from sccl.formats.mscclpp_plans.plan_demand import MAX_MOVES, PlanDemand
 from sccl.formats.mscclpp_plans.plan_file import (
     MOVES,
     PACKETS,
@@ -34,7 +25,19 @@ from sccl.formats.mscclpp_plans.plan_file import (
     is_packet,
     operation_name,
 )
-from sccl.formats.mscclpp_plans.thread_sync import PACKET, ThreadSync
+from sccl.formats.mscclpp_plans.plan_semantics import (
+    MAX_MOVES,
+    PACKET,
+    PIECES,
+    PlanDemand,
+    PlanLine,
+    ThreadSync,
+    completed_by_end,
+    find_early_packets,
+    number_lines,
+    port_operations,
+    unroll_pipelines,
+)
 from sccl.formats.program_check import completed_before
 from sccl.formats.program_graph import (
     CallMode,

@@ -15,9 +15,13 @@ from sccl.codegen.instances import Instances
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
-from sccl.formats.mscclpp_plans.block_writer import KINDS
+from sccl.formats.mscclpp_plans.block_writer import (
+    KINDS,
+    Lane,
+    write_as_packets,
+    write_with_signals,
+)
 from sccl.formats.mscclpp_plans.executor_rules import MAX_OPERATION, block_rules
-from sccl.formats.mscclpp_plans.lanes import Lane, write_as_packets, write_with_signals
 from sccl.formats.mscclpp_plans.plan_file import (
     BlockPart,
     ChannelPart,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sccl.codegen.buffer_layout import BufferLayout, build_layout
-from sccl.codegen.ssa_values import SsaValue, ValueTrace, trace_values
+from sccl.codegen.lowering import SsaValue, ValueTrace, trace_values
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.collective import Collective
 

@@ -11,8 +11,13 @@ from sccl.prove.check.case import Case, read_regular
 from sccl.prove.check.cnf import dimacs
 from sccl.prove.check.constraint_prices import constraint_finder, step_price_bound
 from sccl.prove.check.coverage import count_round_vectors, enumerate_round_vectors
-from sccl.prove.check.drat import ProofError, check_refutation, parse_dimacs, parse_drat
-from sccl.prove.check.drat_trim import run_drat_trim
+from sccl.prove.check.drat import (
+    ProofError,
+    check_refutation,
+    parse_dimacs,
+    parse_drat,
+    run_drat_trim,
+)
 from sccl.prove.check.timed_trees import Spend
 from sccl.prove.check.work import ClaimState
 

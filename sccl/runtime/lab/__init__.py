@@ -1,6 +1,12 @@
 """The lab: ranks on one machine behind networks of known rates, one for every channel."""
 
-from sccl.runtime.lab.lab_channels import LabChannel, parse_channels, rank_environment
+from sccl.runtime.lab.lab_channels import (
+    LabChannel,
+    TokenBucket,
+    bucket_rates,
+    parse_channels,
+    rank_environment,
+)
 from sccl.runtime.lab.launcher import (
     LabEnd,
     LabMethod,
@@ -11,7 +17,6 @@ from sccl.runtime.lab.launcher import (
     choose_method,
     run_lab,
 )
-from sccl.runtime.lab.token_bucket import TokenBucket, bucket_rates
 
 __all__ = [
     "LabChannel",

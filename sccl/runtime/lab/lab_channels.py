@@ -1,9 +1,15 @@
-"""Parse the names and rates of the lab's channels, and build the environment of ranks."""
+"""Define the lab's channels: names and rates, networks, and limits of senders.
+
+Networks are written as batches for ``ip`` and ``tc`` (iproute2). A token bucket is a rate that
+senders keep by themselves, where no interface can be limited.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sccl.errors import ParameterError
@@ -97,3 +103,140 @@ def rank_environment(
         rates = ",".join(f"{channel.name}={channel.bits_per_s}" for channel in channels)
         environment["SCCL_CHANNEL_RATES"] = rates
     return environment
+
+
+_MTU = 9000  # bytes: headers take 1 % of the rate, of 1500 they would take 5 %
+_BURST_S = 0.001  # at the rate: after a pause, so much goes at once
+_QUEUE_BYTES = 4_000_000  # nothing is dropped while ranks that all send to one are held back
+
+
+def bridges(channels: Sequence[LabChannel]) -> str:
+    """Return the batch for ``ip`` that makes a bridge for each channel."""
+    lines = [
+        f"link add name b{k} address 02:4d:00:{k:02x}:ff:ff type bridge"
+        for k in _channel_numbers(channels)
+    ]
+    lines += [f"link set b{k} mtu {_MTU} addrgenmode none up" for k in _channel_numbers(channels)]
+    return _join_lines(lines)
+
+
+def links(channels: Sequence[LabChannel], pids: Sequence[str]) -> str:
+    """Return the batch for ``ip`` that joins each rank to each bridge.
+
+    Args:
+        pids: of each rank, a process in its namespace.
+    """
+    lines = []
+    for k, channel in enumerate(channels):
+        for rank, pid in enumerate(pids):
+            port, peer = f"b{k}r{rank}", f"name {channel.name} netns {pid}"
+            lines.append(f"link add name {port} mtu {_MTU} type veth peer {peer} mtu {_MTU}")
+            lines.append(f"link set {port} master b{k} addrgenmode none up")
+    return _join_lines(lines)
+
+
+def bridge_limits(channels: Sequence[LabChannel], ranks: int) -> str:
+    """Return the batch for ``tc`` that limits the data that ranks receive."""
+    return _join_lines(
+        [
+            _limit_line(f"b{k}r{rank}", channel)
+            for k, channel in enumerate(channels)
+            for rank in range(ranks)
+        ]
+    )
+
+
+def rank_addresses(channels: Sequence[LabChannel], rank: int) -> str:
+    """Return the batch for ``ip`` that gives a rank its addresses, in its namespace."""
+    lines = ["link set lo up"]
+    for k, channel in enumerate(channels):
+        lines.append(f"address add {rank_address(k, rank)}/24 dev {channel.name}")
+        lines.append(f"link set {channel.name} addrgenmode none up")
+    return _join_lines(lines)
+
+
+def rank_limits(channels: Sequence[LabChannel]) -> str:
+    """Return the batch for ``tc`` that limits the data that a rank sends, in its namespace."""
+    return _join_lines([_limit_line(channel.name, channel) for channel in channels])
+
+
+def _channel_numbers(channels: Sequence[LabChannel]) -> range:
+    return range(len(channels))
+
+
+def _limit_line(interface: str, channel: LabChannel) -> str:
+    burst = max(2 * _MTU, round(channel.bits_per_s / 8 * _BURST_S))
+    return (
+        f"qdisc add dev {interface} root tbf rate {channel.bits_per_s}bit burst {burst} "
+        f"limit {_QUEUE_BYTES + burst}"
+    )
+
+
+def _join_lines(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+BURST_S = 0.002
+"""Largest burst, in seconds at the configured rate."""
+
+_MAX_LATENESS_S = 0.25
+
+
+class TokenBucket:
+    """A token bucket of bytes that threads share.
+
+    A caller that takes more than the available bytes goes into debt and waits until it is paid.
+    Bytes of one call therefore need not fit into the bucket, and concurrent callers are served in
+    turn. A caller that wakes up late on a busy machine may catch up. Otherwise no rate would be
+    reached.
+
+    Args:
+        bits_per_s: Rate.
+        now: Function that returns the seconds of a monotonic clock.
+        sleep: Function that waits for seconds.
+    """
+
+    def __init__(
+        self,
+        bits_per_s: int,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._bytes_per_s = bits_per_s / 8
+        self._now, self._sleep = now, sleep
+        self._paid = now()
+        self._lateness = 0.0
+        self._lock = threading.Lock()
+
+    def take(self, size_bytes: int) -> None:
+        """Wait until so many more bytes may have been sent."""
+        with self._lock:
+            now = self._now()
+            earliest = now - BURST_S - self._lateness
+            until = self._paid = max(self._paid, earliest) + size_bytes / self._bytes_per_s
+            if until > now:
+                self._lateness = 0.0  # it has been made up for
+        if until > now:
+            self._sleep(until - now)
+            with self._lock:
+                delay = min(self._now() - until, _MAX_LATENESS_S)
+                self._lateness = max(self._lateness, delay)
+
+
+def bucket_rates(environment: Mapping[str, str]) -> dict[str, int]:
+    """Return bits/s by channel that senders must limit themselves to. Empty: no limits.
+
+    Raises:
+        ParameterError: ``SCCL_CHANNEL_RATES`` is not ``name=bits_per_s,...``.
+    """
+    text = environment.get("SCCL_CHANNEL_RATES", "")
+    rates: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        name, _, rate = part.partition("=")
+        if not (name and rate.isascii() and rate.isdigit() and 0 < len(rate) < 16 and int(rate)):
+            raise ParameterError(
+                f"SCCL_CHANNEL_RATES has {part!r}, expected a channel and bits per second, such "
+                "as fast=100000000"
+            )
+        rates[name] = int(rate)
+    return rates

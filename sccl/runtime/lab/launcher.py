@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sccl.errors import ParameterError, ToolError
 from sccl.runtime.command_sessions import run_session
-from sccl.runtime.lab import network_batches
+from sccl.runtime.lab import lab_channels
 from sccl.runtime.lab.lab_channels import MAX_RANKS, PORT, LabChannel, rank_environment
 
 _SUPERVISOR = (sys.executable, "-I", str(Path(__file__).with_name("supervisor.py")))
@@ -256,13 +256,11 @@ def _supervisor_job(lab: LabRun) -> dict[str, object]:
     if not bucket:
         places = [f"{{{rank}}}" for rank in range(lab.ranks)]
         job["net"] = {
-            "bridges": network_batches.bridges(channels),
-            "links": network_batches.links(channels, places),
-            "bridge_limits": network_batches.bridge_limits(channels, lab.ranks),
-            "addresses": [
-                network_batches.rank_addresses(channels, rank) for rank in range(lab.ranks)
-            ],
-            "limits": network_batches.rank_limits(channels),
+            "bridges": lab_channels.bridges(channels),
+            "links": lab_channels.links(channels, places),
+            "bridge_limits": lab_channels.bridge_limits(channels, lab.ranks),
+            "addresses": [lab_channels.rank_addresses(channels, rank) for rank in range(lab.ranks)],
+            "limits": lab_channels.rank_limits(channels),
         }
     return job
 

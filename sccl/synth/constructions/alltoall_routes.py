@@ -27,7 +27,7 @@ from sccl.core.topology import Topology
 from sccl.synth.constructions.bfb import MAX_SENDS
 from sccl.synth.constructions.bfb_costs import all_distances
 from sccl.topo.symmetry.permutations import Orbits, Permutation
-from sccl.topo.symmetry.semiregular import SemiregularGroup, find_semiregular_group
+from sccl.topo.symmetry.regular_groups import SemiregularGroup, find_semiregular_group
 
 _PASSES = ((4, 1), (8, 2), (8, 3), (16, 4), (32, 5), (32, 6), (64, 7), (64, 8))
 """(batches of a rank's chunks, squarings of shares): each so many times as follows."""

@@ -338,7 +338,7 @@ def _semiregular_groups(
 
     If a group has turns, its subgroup without turns is used.
     """
-    from sccl.topo.symmetry.semiregular import find_semiregular_group  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.symmetry.regular_groups import find_semiregular_group  # noqa: PLC0415 - NumPy is slow to load
 
     for symmetry_group in among:
         kept = tuple(symmetry for symmetry in symmetry_group.generators if not symmetry.chunk_shift)
@@ -400,7 +400,7 @@ def _allgather_on_mesh(instance: Instance) -> _NamedAlgorithm:
 
 def _allgather_breadth_first(instance: Instance, among: Sequence[Group]) -> _NamedAlgorithm:
     from sccl.synth.constructions.bfb import build_sends  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.topo.symmetry.semiregular import find_semiregular_group  # noqa: PLC0415 - likewise
+    from sccl.topo.symmetry.regular_groups import find_semiregular_group  # noqa: PLC0415 - likewise
 
     topology, collective = instance.topology, instance.collective
     name, kept = next(_semiregular_groups(topology, among))

@@ -23,7 +23,7 @@ from sccl.core.arrays import IntArray
 from sccl.core.topology import Topology
 from sccl.synth.constructions.bfb_costs import MAX_RANKS, all_distances, step_costs
 from sccl.synth.constructions.bipartite_split import DemandClasses, split_demands
-from sccl.topo.symmetry.semiregular import SemiregularGroup
+from sccl.topo.symmetry.regular_groups import SemiregularGroup
 
 MAX_SENDS = 2**22
 """Sends that are held one by one: as many as 1,024 ranks with four chunks each have."""

@@ -30,8 +30,7 @@ from sccl.synth.constructions.bfb import MAX_SENDS
 from sccl.synth.constructions.bfb_costs import all_distances
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.topo.symmetry.permutations import Permutation
-from sccl.topo.symmetry.regular_groups import LinkArrays
-from sccl.topo.symmetry.semiregular import find_semiregular_group
+from sccl.topo.symmetry.regular_groups import LinkArrays, find_semiregular_group
 
 _MAX_FACTOR_RANKS = 128  # of a factor
 

@@ -26,8 +26,8 @@ from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.judge import require_valid, violations
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.synth.constructions.scatter_flow import attain_bound
+from sccl.topo.symmetry.automorphisms import generator_groups
 from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.topo.symmetry.generator_symmetries import generator_groups
 from sccl.transform import prune
 
 _MAX_SENDS = 300_000  # that are written out

@@ -22,8 +22,7 @@ from fractions import Fraction
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
-from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.generator_symmetries import generator_groups
+from sccl.topo.symmetry.automorphisms import automorphisms, generator_groups
 from sccl.topo.symmetry.group_choice import translation_groups
 from sccl.topo.symmetry.permutations import Orbits, Permutation, class_orbits
 

@@ -22,8 +22,7 @@ from sccl.core.arrays import IntArray
 from sccl.core.clock import Clock
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.packed_schedule import PackedSchedule
-from sccl.core.schedule import Schedule
-from sccl.core.schedule_filter import ScheduleFilter
+from sccl.core.schedule import Schedule, ScheduleFilter
 from sccl.core.sketch import HyperedgePolicy, Sketch
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, TopologyError, UnreachableError

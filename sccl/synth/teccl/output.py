@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Meta
 
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import require_at_least_bound
 from sccl.core.files.outputs import build_output
 from sccl.core.files.shapes import FileText, Part
 from sccl.synth.common.synthesis import AUTO, Synthesis, SynthesisOutput, synthesis_output

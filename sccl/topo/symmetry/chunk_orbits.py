@@ -3,6 +3,9 @@
 By Schreier's lemma: a path from the representative to a chunk (one per chunk is a transversal), one
 generator and the path back give generators of the stabiliser of the representative. Source: Seress,
 Permutation Group Algorithms (2003), chapter 4.
+
+All sends of an algorithm that is given by some of them and its symmetries are expanded as arrays.
+With thousands of ranks there are tens of millions of them.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import Int32Array
 from sccl.core.collective import Collective
-from sccl.core.symmetric import Symmetry
+from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +115,33 @@ def _build_orbit(
                 before.append(place)
                 by.append(number)
     return ChunkOrbit(tuple(chunks), tuple(before), tuple(by), tuple(onward), symmetries)
+
+
+SendsOfChunk = tuple[int, NDArray[np.int32], Int32Array, Int32Array]
+"""(chunk, steps, sources, destinations) of all sends of a chunk, by step."""
+
+
+def expanded_sends(algorithm: SymmetricAlgorithm) -> Iterator[SendsOfChunk]:
+    """Yield the sends of each chunk, which may be empty.
+
+    Raises:
+        ParameterError: The symmetries do not map chunks to chunks, or two representatives are in
+            one orbit.
+    """
+    try:
+        orbits = chunk_orbits(algorithm.collective, algorithm.symmetries)
+    except ValueError as error:
+        raise ParameterError(f"the symmetries do not fit the collective: {error}") from error
+    orbit_of = {chunk: i for i, orbit in enumerate(orbits) for chunk in orbit.chunks}
+    by_chunk: dict[int, list[tuple[int, int, int]]] = {}
+    for send in algorithm.sends:
+        by_chunk.setdefault(send.chunk, []).append((send.step, send.src, send.dst))
+    if len({orbit_of[chunk] for chunk in by_chunk}) < len(by_chunk):
+        raise ParameterError("the sends of two chunks of one orbit are given, expected one each")
+    for chunk, sends in by_chunk.items():
+        steps, sources, destinations = np.array(sends, np.int32).T.copy()
+        if not algorithm.symmetries:
+            yield chunk, steps, sources, destinations
+            continue
+        for image, permutation in orbits[orbit_of[chunk]].images_from(chunk):
+            yield image, steps, permutation[sources], permutation[destinations]

@@ -26,7 +26,7 @@ def expand_algorithm(algorithm: AnyAlgorithm) -> Algorithm:
             f"{algorithm.num_sends} sends, which can be verified but not listed (at most "
             f"{_MAX_ORBIT_SENDS})"
         )
-    from sccl.topo.symmetry.send_arrays import expanded_sends  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.symmetry.chunk_orbits import expanded_sends  # noqa: PLC0415 - NumPy is slow to load
 
     sends = tuple(
         make_send(chunk, src, dst, step)

@@ -5,7 +5,7 @@ leaves none, nothing is proved, so several groups are offered, the largest first
 act freely on chunks: then one chunk's tree can be any tree. A rotation about a rank does so if it
 also rotates the chunks of that rank (chunk j to chunk j+1).
 
-Generated machines have the groups that :mod:`~sccl.topo.symmetry.generator_symmetries` constructs.
+Generated machines have the groups that :mod:`~sccl.topo.symmetry.automorphisms` constructs.
 For others :mod:`~sccl.topo.symmetry.regular_groups` finds translations from the links, and
 semiregular subgroups of the group that BLISS finds are sampled. That group as a rule keeps some
 ranks while it moves others, and is then of no use. A random walk over products of its generators
@@ -31,8 +31,7 @@ from sccl.core.files.shapes import SymmetryWire
 from sccl.core.symmetric import Group, Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, ParameterError
-from sccl.topo.symmetry.automorphisms import automorphisms, check_symmetry
-from sccl.topo.symmetry.generator_symmetries import generator_groups
+from sccl.topo.symmetry.automorphisms import automorphisms, check_symmetry, generator_groups
 from sccl.topo.symmetry.permutations import (
     Permutation,
     closure,

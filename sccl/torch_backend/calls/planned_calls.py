@@ -1,4 +1,10 @@
-"""Calls that a plan is about, and their works."""
+"""Define the calls of a plan, their works, and the operations of which they are part.
+
+An operation has one call, or several that are carried as one. Calls of device tensors are made
+whole, with the group of their device. The plan decides only when such a call is made: at the turn
+of its first motif. It is made in the stream that was current when the job submitted it. A wait
+lasts only until it is made. Then torch's work object lets the waiting stream wait, not the host.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +12,19 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 import torch.distributed as dist
 
 from sccl.errors import ToolError
 from sccl.torch_backend.calls.call_description import CallDescription
-from sccl.torch_backend.calls.result_future import ResultFuture
+from sccl.torch_backend.calls.works import Restore, ResultFuture
+from sccl.torch_backend.device import device_kind, stream_devices
+from sccl.torch_backend.gloo_types import convert_call
 from sccl.torch_backend.peers import CallError, call_error, format_ranks
 from sccl.torch_backend.script import ScriptOp
+from sccl.torch_backend.tensor_rows import MergedRow, OpRow, Row
 
 
 class PendingCall:
@@ -163,3 +173,214 @@ class PlannedWork(PendingWork):
     def is_completed(self) -> bool:
         """Return whether results are there."""
         return bool(self._call.ended.is_set())
+
+
+class DeviceCarrier(NamedTuple):
+    """The device of a call's tensors, and the function that carries it."""
+
+    device: torch.device
+    carry: Callable[[], Any]
+
+
+class DeviceCall(PendingCall):
+    """A call, as an operation of a plan.
+
+    Attributes:
+        work: torch's own. None: the call is not made, or no more is to be waited for.
+    """
+
+    def __init__(
+        self,
+        op: ScriptOp,
+        described: CallDescription,
+        on_device: DeviceCarrier,
+        group: tuple[int, ...],
+    ) -> None:
+        super().__init__(op, described, group)
+        self._carry, self._stream_context = (
+            on_device.carry,
+            device_kind(on_device.device).here(on_device.device),
+        )
+        self._once = threading.Lock()  # whoever takes it makes the call, or gives it up
+        self.work: Any = None
+        self._results = ResultFuture(stream_devices(on_device.device))
+
+    @property
+    def future(self) -> Any:
+        """Return the future of its results, as streams see it."""
+        return self._results.future
+
+    def make(self) -> bool:
+        """Make the call, unless it was given up.
+
+        Waits raise any error. Return whether it was made.
+        """
+        if not self._once.acquire(blocking=False):  # it was given up
+            return False
+        try:
+            with self._stream_context:
+                self.work = self._carry()
+        except BaseException as error:  # noqa: BLE001 - told to who waits
+            self.error = error
+        self.issued.set()
+        return True
+
+    def follow(self) -> None:
+        """Let its future be done as that of torch's own work is, which may be at once."""
+        if self.work is None:
+            self._settle(None)
+        else:
+            self.work.get_future().add_done_callback(self._settle)
+
+    def give_up(self, error: ToolError) -> None:
+        """End a call that was not made. Its waits raise the error."""
+        if self._once.acquire(blocking=False):
+            self.error = error
+            self.issued.set()
+            self._settle(None)
+
+    def _settle(self, future: Any) -> None:
+        try:
+            if future is not None:
+                future.value()  # raises the original error
+        except RuntimeError as error:
+            self.error = error
+        self._results.settle(self.described.got, self.failure())
+
+
+class DeviceWork(PendingWork):
+    """The work object of a device call."""
+
+    def __init__(self, call: DeviceCall, before_wait: Callable[[PendingCall], None]) -> None:
+        super().__init__(call)
+        self._before_wait = before_wait
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Let the current stream wait once the call is made, like torch's own work object.
+
+        Raises:
+            ToolError: It is not made within the group's timeout.
+            CallError: It could not be made, or failed.
+        """
+        self._before_wait(self._call)
+        error = self._call.failure()
+        if error is not None:
+            raise error from self._call.error
+        return self._call.work is None or bool(self._call.work.wait(*args, **kwargs))
+
+    def is_completed(self) -> bool:
+        """Return whether results are there."""
+        call = self._call
+        return call.issued.is_set() and (call.work is None or bool(call.work.is_completed()))
+
+
+class PendingOp:
+    """An operation of an iteration, with its calls.
+
+    It is done when all of its motifs are. Then all of its calls are.
+
+    Attributes:
+        group: Ranks of the operation, including this one.
+        calls: Calls by number.
+        done: For each motif whether it is done.
+    """
+
+    def __init__(self, op: ScriptOp, group: tuple[int, ...], rank: int) -> None:
+        self.op, self.group = op, group
+        self.calls: dict[int, PlannedCall | DeviceCall] = {}
+        self.done = [threading.Event() for _ in op.motifs]
+        self._place = group.index(rank)
+        self._lock = threading.Lock()
+        self._row: Row | None = None
+        self._restores: list[Restore] = []
+        self._to_issue = self._left = len(op.motifs)
+
+    @property
+    def planned(self) -> list[PlannedCall]:
+        """Return calls of tensors on the CPU, in the order of their numbers."""
+        return [call for _, call in sorted(self.calls.items()) if isinstance(call, PlannedCall)]
+
+    @property
+    def elsewhere(self) -> list[DeviceCall]:
+        """Return the others, likewise."""
+        return [call for _, call in sorted(self.calls.items()) if isinstance(call, DeviceCall)]
+
+    @property
+    def as_told(self) -> bool:
+        """Return whether all of its calls are there, and as large as the plan has them."""
+        calls, counts = self.planned, self.op.counts
+        if len(calls) < len(counts):
+            return False
+        return self.op.collective != "alltoall" or not any(map(_is_uneven, calls, counts))
+
+    @property
+    def as_made(self) -> bool:
+        """Return whether its calls go one by one, as they are made.
+
+        So do those of which some are missing, or elsewhere.
+        """
+        is_incomplete = len(self.planned) < len(self.op.counts)
+        return self.op.as_made or is_incomplete or (self.op.keeps_blocks and not self.as_told)
+
+    @property
+    def row(self) -> Row:
+        """Return the row of the operation, laid out when it is first used."""
+        with self._lock:
+            if self._row is None:
+                converted, ranks = [], (self.group, self._place)
+                for call in self.planned:
+                    described, restores = convert_call(call.described)
+                    converted.append(described)
+                    self._restores += restores
+                if self.op.merged:
+                    self._row = MergedRow(self.op, converted, *ranks)
+                else:
+                    self._row = OpRow(self.op, converted[0], *ranks)
+            return self._row
+
+    def count_issued(self) -> bool:
+        """Count a motif that is issued; return whether it is the last."""
+        self._to_issue -= 1
+        if self._to_issue:
+            return False
+        for call in self.planned:
+            call.issued.set()
+        return True
+
+    def run(self, motif: int, job: Callable[[], None]) -> None:
+        """Execute a motif after its dependencies. Waits raise any error."""
+        try:
+            for earlier in self.op.motifs[motif].after:
+                self.done[earlier].wait()
+            if all(call.error is None for call in self.planned):
+                job()
+        except BaseException as error:  # noqa: BLE001 - told to who waits
+            self._fail(error)
+        self.done[motif].set()
+        with self._lock:
+            self._left -= 1
+            last = not self._left
+        if last:
+            self._finish()
+
+    def _finish(self) -> None:
+        calls = self.planned
+        try:
+            if self._row is not None and all(call.error is None for call in calls):
+                averages = len(self.group) if calls[0].described.reduce == "avg" else 1
+                self._row.finish(divide_by=averages)
+                for restore in self._restores:
+                    restore()
+        except BaseException as error:  # noqa: BLE001 - told to who waits
+            self._fail(error)
+        for call in calls:
+            call.end()
+
+    def _fail(self, error: BaseException) -> None:
+        for call in self.planned:
+            call.error = call.error or error
+
+
+def _is_uneven(call: PlannedCall, count: int) -> bool:
+    described = call.described
+    return bool(described.gives or described.gets) or described.elements_given != count

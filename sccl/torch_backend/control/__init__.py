@@ -35,8 +35,8 @@ from sccl.torch_backend.control.ledger import (
     announce,
     current_ledger,
     describe_job,
+    read_key,
 )
-from sccl.torch_backend.control.plan_blobs import read_key
 from sccl.torch_backend.control.transitions import RankState
 
 __all__ = [

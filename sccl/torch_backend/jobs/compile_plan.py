@@ -10,12 +10,12 @@ from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.motif import Motif
+from sccl.core.sizes import ITEM_BYTES
 from sccl.core.workload_ops import CommOp, HostAction
 from sccl.errors import InputError, JudgeError, ParameterError
 from sccl.torch_backend.script import PlanScript, ScriptMotif, ScriptOp, find_script_fault

@@ -1,16 +1,24 @@
-"""Controlling a running job: plans proposed, watched, made again, and taken back."""
+"""Control a running job: propose plans, watch them, plan again, and return to earlier plans.
+
+``sccl train control`` reports the state of a job, and commits plans to it.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Annotated, Literal, Protocol, Self
+
+from msgspec import Meta
 
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import parse
+from sccl.core.files.outputs import Output, build_output
+from sccl.core.files.shapes import Count, Part
 from sccl.core.files.training_plan_shapes import TrainingPlanWire
 from sccl.core.files.training_plans import training_plan_from_wire
 from sccl.core.training_plan import TrainingPlan
@@ -32,6 +40,7 @@ from sccl.torch_backend.control import (
 )
 from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import PlanScript, format_script, parse_script
+from sccl.training.plan_files import load_training_files, training_digests, training_faults
 
 PLAN_FILE, COSTS_FILE, RESULT_FILE = "plan.json", "costs.csv", "found.json"
 """Files of :mod:`sccl.torch_backend.jobs.replan_worker`: the active plan, measured times of its
@@ -292,3 +301,122 @@ def format_decision(decision: Decision) -> str:
         return f"plan {decision.version} is committed: ranks switch at their next agreement"
     why = f": {decision.why}" if decision.why else ""
     return f"plan {decision.version} is aborted{why}"
+
+
+POLL_S = 0.2
+"""From a look to the next."""
+
+
+class ProposedPart(Part, frozen=True, kw_only=True):
+    """A plan that was proposed to a job."""
+
+    version: Count
+    decision: Literal["commit", "abort", "open"]
+    yes: Annotated[int, Meta(ge=0, description="Ranks that can run it.")]
+    no: Annotated[int, Meta(ge=0, description="Ranks that cannot.")]
+    why: Annotated[str, Meta(description="Reason of the first rank that cannot run it; or empty.")]
+
+
+class MeasuredIterationPart(Part, frozen=True, kw_only=True):
+    """The last iteration of which all ranks have told."""
+
+    iteration: Count
+    version: Annotated[int, Meta(ge=0, description="Version of the active plan; 0: none.")]
+    period_us: float
+    waited: Annotated[float, Meta(ge=0, description="Fraction of the time that a rank waited.")]
+
+
+class OptimizerOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl train control'."""
+
+    kind: Literal["optimizer"] = "optimizer"
+    run: str
+    generation: Annotated[int, Meta(description="Generation of the job, counted by restarts.")]
+    ranks: Count
+    committed: Annotated[
+        bool | None,
+        Meta(description="Whether the plan of --commit was committed; null: none was given."),
+    ] = None
+    plans: tuple[ProposedPart, ...]
+    last: Annotated[MeasuredIterationPart | None, Meta(description="Null: none was reported.")] = (
+        None
+    )
+
+
+def optimizer_output(
+    ledger: Ledger,
+    decision: Decision | None = None,
+    inputs: dict[str, str] | None = None,
+    key: bytes | None = None,
+) -> OptimizerOutput:
+    """Return how a job stands with its plans.
+
+    Args:
+        key: Key with which plans, votes, and decisions are signed.
+
+    Raises:
+        StoreError: its store cannot be reached.
+    """
+    seen = FeedbackReader(ledger).read()
+    last = seen[-1] if seen else None
+    versions = range(1, ledger.latest_version() + 1)
+    return build_output(
+        OptimizerOutput,
+        ledger.job,
+        inputs=inputs or {},
+        ranks=ledger.ranks,
+        committed=None if decision is None else decision.committed,
+        plans=(_proposed_part(ledger, version, key) for version in versions),
+        last=last,
+    )
+
+
+def _proposed_part(ledger: Ledger, version: int, key: bytes | None) -> ProposedPart:
+    votes, why = ledger.votes(version, key), ""
+    try:
+        logged = ledger.logged_decision(version, key)
+    except DecisionError as error:
+        logged, why = None, str(error)
+    against = [(rank, vote) for rank, vote in votes.items() if not vote.yes]
+    if against and not why:
+        why = f"rank {against[0][0]}: {against[0][1].why}"
+    return ProposedPart(
+        version=version,
+        decision="open" if logged is None else "commit" if logged == b"commit" else "abort",
+        yes=len(votes) - len(against),
+        no=len(against),
+        why=why,
+    )
+
+
+def load_plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
+    """Return the plan of a file that the judge accepts, and its digest.
+
+    Raises:
+        InputError: there is none, or it fails verification.
+    """
+    plans, rest = load_training_files([file])
+    if rest or not plans:
+        raise InputError(f"{file} is not a training plan: create one with 'sccl train plan'")
+    if faults := training_faults(plans[0]):
+        raise InputError(
+            f"{file}: this plan fails verification: {faults[0].message}; see all with 'sccl check "
+            f"{file}'"
+        )
+    return plans[0].plan, training_digests(plans)
+
+
+def wait_for_decision(controller: Controller, version: int) -> Decision:
+    """Wait until a version is decided, and return how.
+
+    Raises:
+        StoreError: the job's store cannot be reached.
+    """
+    while True:
+        for decision in controller.step():
+            if decision.version == version:
+                return decision
+        logged = controller.ledger.logged_decision(version, controller.key)
+        if logged is not None:  # another coordinator was first, and tells it
+            return Decision(version, logged == b"commit")
+        time.sleep(POLL_S)

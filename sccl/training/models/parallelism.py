@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.sizes import ITEM_BYTES
 from sccl.core.workload_ops import MAX_ELEMENTS, MAX_JOB_RANKS
 from sccl.errors import ParameterError, TooLargeError
 

@@ -18,9 +18,9 @@ from itertools import islice, zip_longest
 from typing import TypeVar
 
 from sccl.core.arrays import IntArray
-from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.fabric import Fabric
 from sccl.core.motif import Motif
+from sccl.core.sizes import ITEM_BYTES
 from sccl.core.training_plan import Option, OptionMotif, RefusedRecipe
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, groupby, product
 
-from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.fabric import Fabric
 from sccl.core.motif import Motif
+from sccl.core.sizes import ITEM_BYTES
 from sccl.core.topology import Topology
 from sccl.core.training_plan import Option
 from sccl.core.workload_ops import CommOp

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sccl.core.arrays import IntArray
-from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.motif import Motif
-from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import FULL_LOAD, OfferedOptions, Option, TrainingPlan
+from sccl.core.sizes import ITEM_BYTES
+from sccl.core.training_plan import FULL_LOAD, OfferedOptions, Option, StepTimeline, TrainingPlan
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
 from sccl.training.motifs import apply_recipe, parse_recipe

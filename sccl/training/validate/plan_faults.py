@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import TrainingPlan
+from sccl.core.training_plan import StepTimeline, TrainingPlan
 from sccl.errors import InputError
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.merge_candidates import find_merge_faults

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 from sccl.core.algorithm import Algorithm
 from sccl.view.chart_files import check_picture, save_chart
+from sccl.view.charts.bar_charts import FailureBar, failures_chart, grouped_chart, searches_chart
 from sccl.view.charts.design_scatter import DesignMark, designs_chart
-from sccl.view.charts.failures import FailureBar, failures_chart
 from sccl.view.charts.frontier_chart import frontier_chart
 from sccl.view.charts.frontier_data import FrontierData, frontier_lines
-from sccl.view.charts.grouped_bars import grouped_chart
 from sccl.view.charts.heat_maps import arrival_chart, utilization_chart
 from sccl.view.charts.link_activity import (
     MAX_LINKS,
@@ -20,7 +19,6 @@ from sccl.view.charts.link_activity import (
     shares_chart,
 )
 from sccl.view.charts.measurement_lines import measured_chart
-from sccl.view.charts.search_bars import searches_chart
 from sccl.view.charts.step_gantt import COMPUTATION, StepBar, StepPanel, step_gantt_chart
 from sccl.view.charts.system_times import SystemTimes, TimeMeasure, comparison_chart
 from sccl.view.charts.time_by_size import MAX_TIMES, time_chart

@@ -1,15 +1,20 @@
-"""The lower envelope of several families: the fastest one at each buffer size."""
+"""Draw the lower envelope of several families, and the crossovers of sizes between them.
+
+The envelope is the fastest family at each buffer size. A crossover is a size at which another
+algorithm becomes the fastest.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
 
 from sccl.view import theme
-from sccl.view.charts.label_placement import Frame, Rectangle, text_size
+from sccl.view.charts.label_placement import Frame, Rectangle, dot_area, text_size
 from sccl.view.charts.proved_regions import with_field
 from sccl.view.plot_libraries import alt
 
@@ -99,3 +104,99 @@ def _samples(part: EnvelopePart) -> list[float]:
     count = max(2, math.ceil(4 * math.log2(part.to_bytes / part.from_bytes)))
     ratio = part.to_bytes / part.from_bytes
     return [part.from_bytes * ratio ** (i / count) for i in range(count + 1)]
+
+
+_HANG = 24  # px from a crossover to its label, at least
+_SIDE_GAP = 6  # px from the line that leads to a label
+_LINE_LENGTH = 84  # characters that fit beneath a title
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """A size at which the fastest point of a frontier changes.
+
+    Attributes:
+        text: its size as text, and the name of the frontier.
+    """
+
+    size_bytes: float
+    time_us: float
+    text: str
+
+
+def crossover_layers(
+    crossings: Sequence[Crossover],
+    curves: Sequence[Rectangle],
+    frame: Frame,
+    axes: Mapping[str, Any],
+) -> tuple[list[ChartType], list[str]]:
+    """Return crossovers as dots with their sizes, and as text those without room for a label.
+
+    Args:
+        curves: areas that labels must not cover.
+        axes: the channels of ``size`` and ``time``.
+    """
+    rows: list[dict[str, Any]] = []
+    left_out = []
+    labels = _place_labels(crossings, curves, frame)
+    for crossing, label in zip(crossings, labels, strict=True):
+        row: dict[str, Any] = {"size": crossing.size_bytes, "time": crossing.time_us, "text": ""}
+        if label:
+            across, upwards = frame.values(*_center(label))
+            row |= {"text": crossing.text, "tx": across, "ty": upwards}
+        else:
+            left_out.append(crossing.text)
+        rows.append(row)
+    base = alt.Chart(theme.chart_rows(rows))
+    places = {"x": with_field(axes["x"], "tx"), "y": with_field(axes["y"], "ty")}
+    layers: list[ChartType] = [
+        base.mark_rule(color=theme.GRAY).encode(**axes, y2="ty:Q"),
+        base.mark_point(filled=True, size=70, color=theme.INK, opacity=1).encode(**axes),
+        base.mark_text(fontSize=theme.TEXT, fontWeight="bold").encode(**places, text="text:N"),
+    ]
+    note = f"Crossovers without a label: {', '.join(left_out)}"
+    return layers, textwrap.wrap(note, _LINE_LENGTH) if left_out else []
+
+
+def _place_labels(
+    crossings: Sequence[Crossover], curves: Sequence[Rectangle], frame: Frame
+) -> list[Rectangle | None]:
+    """Return where each label lies: clear of lines, of dots and of one another."""
+    pixels = [frame.pixels(crossing.size_bytes, crossing.time_us) for crossing in crossings]
+    dots = [dot_area(pixel, 6) for pixel in pixels]
+    labels: list[Rectangle] = []
+    leads: list[Rectangle] = []
+    paper = Rectangle(0, 0, frame.width, frame.height)
+    places: list[Rectangle | None] = [None] * len(crossings)
+    order = sorted(range(len(crossings)), key=lambda i: pixels[i], reverse=True)
+    for i in order:  # from the right, so that those on the left hang lower
+        apart = [other_dot for other_dot in dots if not other_dot.overlaps(dots[i])]
+        for label, lead in _label_options(pixels[i], crossings[i].text, frame):
+            covered = any(map(label.overlaps, [*dots, *labels, *leads, *curves]))
+            if (
+                label.is_within(paper)
+                and not covered
+                and not any(map(lead.overlaps, apart + labels))
+            ):
+                places[i] = label
+                labels.append(label)
+                leads.append(lead)
+                break
+    return places
+
+
+def _label_options(
+    pixel: tuple[float, float], text: str, frame: Frame
+) -> Iterator[tuple[Rectangle, Rectangle]]:
+    """Yield places of a label with the line that leads there: below, where fewer curves are."""
+    x, y = pixel
+    width, height = text_size(text)
+    for down, level in product((1, -1), range(int(frame.height / height))):
+        at = y + down * (_HANG + level * height)
+        lead = Rectangle(x - 1, min(y, at), x + 1, max(y, at))
+        for left in (x + _SIDE_GAP, x - _SIDE_GAP - width):
+            yield Rectangle(left, at - height / 2, left + width, at + height / 2), lead
+
+
+def _center(box: Rectangle) -> tuple[float, float]:
+    return (box.left + box.right) / 2, (box.top + box.bottom) / 2

@@ -1,15 +1,20 @@
-"""The frontier chart: steps against R/C, with the proved region below it and open candidates."""
+"""Draw the frontier chart: steps against R/C, with the proved region and open candidates.
+
+Points, open candidates, and refuted candidates are marked without overlaps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
+from sccl.core.frontier import Point
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.charts.frontier_data import Cost, FrontierData, common_question, name_by_class
-from sccl.view.charts.frontier_marks import build_marks, mark_layers
 from sccl.view.charts.label_placement import Frame, Rectangle, cover_line, dot_area, place_labels
 from sccl.view.charts.proved_regions import axes, bound_lines, shade_regions
 from sccl.view.plot_libraries import alt
@@ -148,3 +153,131 @@ def _labels(
         .mark_text(fontSize=theme.TEXT, fontWeight="bold")
         .encode(**axes(frame), text="text:N", color=alt.Color("colour:N", scale=None))
     ]
+
+
+_MIN_DISTANCE = 13  # px between marks, so that they can be told apart
+_STATES = {"approached": "approached, not attained"}
+_SEARCHED = "proved for the k and C searched"
+_LIMIT = "limit of R/C for this S"
+_MARKS = {
+    "proved": ("circle", True, ""),
+    _SEARCHED: ("circle", False, ""),
+    "best found": ("square", False, ""),
+    "approached, not attained": ("diamond", False, ""),
+    "open candidate": ("triangle-up", False, "#D55E00"),
+    "refuted candidate": ("M-1,-1L1,1M-1,1L1,-1", False, theme.GRAY),
+    _LIMIT: ("stroke", False, theme.INK),
+}
+"""Marks by kind: shape, whether it is filled, and colour (empty: its frontier's)."""
+
+
+def build_marks(
+    frontiers: Sequence[FrontierData], frame: Frame, *, single: bool
+) -> list[dict[str, Any]]:
+    """Return the marks as rows. Candidates without room are left out."""
+    rows: dict[tuple[str, int, Fraction, str], dict[str, Any]] = {}
+    for frontier in frontiers:
+        for steps, cost, state, text in _marks_of_frontier(frontier, frame, single=single):
+            if frame.y[0] <= cost <= frame.y[1]:
+                rows.setdefault(
+                    (frontier.name, steps, cost, state),
+                    {"steps": steps, "cost": float(cost), "state": state, "name": frontier.name,
+                     "R/C": str(cost), "algorithm": text},
+                )  # fmt: skip
+    return list(rows.values())
+
+
+def _marks_of_frontier(
+    frontier: FrontierData, frame: Frame, *, single: bool
+) -> list[tuple[int, Fraction, str, str]]:
+    at = [(p.steps, p.cost) for p in frontier.points]
+    candidates = _thin_out(frontier.open, at, frame)
+    # If all are too close, one of them is still marked, because it may be attainable.
+    hidden = {s for s, _ in frontier.open} - {s for s, _ in candidates}
+    candidates += [min(c for c in frontier.open if c[0] == steps) for steps in sorted(hidden)]
+    rows = [(p.steps, p.cost, _mark_kind(p), p.text) for p in frontier.points]
+    rows += [(s, c, "open candidate", f"S={s}") for s, c in candidates]
+    if not single:
+        return rows
+    # On the dashed line of the bound on R/C a dash would not be seen.
+    limits = [x for x in frontier.limits if x not in at and x[1] != frontier.bandwidth]
+    refuted = _thin_out(frontier.refuted, [*at, *candidates, *limits], frame)
+    rows += [(s, c, _LIMIT, f"S={s}") for s, c in limits]
+    rows += [(s, c, "refuted candidate", f"S={s}") for s, c in refuted]
+    return rows
+
+
+def _mark_kind(point: Point) -> str:
+    if point.state == "proved" and point.within:
+        return _SEARCHED
+    return _STATES.get(point.state, point.state)
+
+
+def _thin_out(wanted: Iterable[Cost], taken: Iterable[Cost], frame: Frame) -> list[Cost]:
+    """Return candidates whose marks lie clear of those taken and of one another."""
+    pixels = [_pixels(cost, frame) for cost in taken]
+    kept = []
+    for cost in sorted(wanted, reverse=True):
+        pixel = _pixels(cost, frame)
+        if all(math.dist(pixel, other_pixel) >= _MIN_DISTANCE for other_pixel in pixels):
+            pixels.append(pixel)
+            kept.append(cost)
+    return kept
+
+
+def _pixels(at: Cost, frame: Frame) -> tuple[float, float]:
+    return frame.pixels(at[0], max(float(at[1]), frame.y[0]))
+
+
+def mark_layers(
+    marks: Sequence[dict[str, Any]], frontiers: Sequence[FrontierData], frame: Frame
+) -> list[ChartType]:
+    """Return marks in the colours of their frontiers, and their legend."""
+    scale = theme.series_scale([frontier.name for frontier in frontiers], theme.COLORS)
+    colours = dict(zip(scale.domain, scale.range, strict=True))
+    rows = []
+    for mark in sorted(marks, key=lambda mark: -list(_MARKS).index(mark["state"])):
+        _, filled, colour = _MARKS[mark["state"]]
+        of_class = len(frontiers) > 1 and mark["state"] == _LIMIT
+        stroke = colours[mark["name"]] if of_class else colour or colours[mark["name"]]
+        rows.append({**mark, "stroke": stroke, "inside": stroke if filled else "white"})
+    kinds = [kind for kind in _MARKS if any(mark["state"] == kind for mark in marks)]
+    shapes = alt.Scale(domain=kinds, range=[_MARKS[kind][0] for kind in kinds])
+    drawn = (
+        alt.Chart(theme.chart_rows(rows))
+        .mark_point(size=110, strokeWidth=2, opacity=1)
+        .encode(
+            **axes(frame),
+            shape=alt.Shape("state:N", scale=shapes, legend=None),
+            stroke=alt.Stroke("stroke:N", scale=None),
+            fill=alt.Fill("inside:N", scale=None),
+            tooltip=["name:N", "algorithm:N", "R/C:N", "state:N"],
+        )
+    )
+    plain = theme.COLORS[0] if len(frontiers) == 1 else theme.INK
+    return [_legend(kinds, plain, frame), drawn]
+
+
+def _legend(kinds: Sequence[str], plain: str, frame: Frame) -> ChartType:
+    """Return marks of no size, whose legend shows each kind as it is drawn.
+
+    Args:
+        plain: the colour of kinds that are drawn in their frontier's.
+    """
+    legend = alt.Legend(orient="bottom", columns=3, symbolSize=90)
+    strokes = [_MARKS[kind][2] or plain for kind in kinds]
+    inside = [
+        colour if _MARKS[kind][1] else "white" for kind, colour in zip(kinds, strokes, strict=True)
+    ]
+    ranges = {"shape": [_MARKS[kind][0] for kind in kinds], "stroke": strokes, "fill": inside}
+    at = {"steps": frame.x[0], "cost": frame.y[0]}
+    channels: dict[str, Any] = {
+        name: {"field": "state", "type": "nominal", "title": None, "legend": legend.to_dict(),
+               "scale": {"domain": list(kinds), "range": values}}
+        for name, values in ranges.items()
+    }  # fmt: skip
+    return (
+        alt.Chart(theme.chart_rows([{**at, "state": kind} for kind in kinds]))
+        .mark_point(size=0, strokeWidth=2, opacity=1)
+        .encode(**axes(frame), **channels)
+    )

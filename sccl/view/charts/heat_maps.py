@@ -11,7 +11,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.view import theme
-from sccl.view.drawing.budget_text import binding_budgets
+from sccl.view.drawing.budgets import binding_budgets
 from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from sccl.runtime.machine_profile import LinkProfile
 from sccl.view.charts.link_times import MAX_TIMED, TimedLinks, link_times_chart
 
 if TYPE_CHECKING:
-    from sccl.topo.profiles.cost_groups import SharedCost
+    from sccl.topo.profiles.measured_machine import SharedCost
     from sccl.view.charts import ChartType
 
 

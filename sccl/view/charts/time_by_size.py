@@ -13,9 +13,10 @@ from sccl.core.cost import Costs, fastest_by_size, format_bytes
 from sccl.core.frontier import Point
 from sccl.errors import ParameterError
 from sccl.view import theme
-from sccl.view.charts.crossovers import Crossover, crossover_layers
 from sccl.view.charts.envelope import (
+    Crossover,
     EnvelopePart,
+    crossover_layers,
     envelope_curve,
     family_strip,
     strip_area,

@@ -7,8 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sccl.view.drawing.geometry import Position, on_circle, segment_distance
-from sccl.view.drawing.graph_forms import Drawing, Neighbors, is_clique, recognized_forms
+from sccl.view.drawing.graph_forms import (
+    Drawing,
+    Neighbors,
+    Position,
+    is_clique,
+    on_circle,
+    recognized_forms,
+    segment_distance,
+)
 from sccl.view.drawing.stress_layout import push_apart, spread_by_stress
 
 _RING = 20  # maximum number of groups in a circle, beyond which they form rows

@@ -11,9 +11,16 @@ from sccl.core.ids import Edge
 from sccl.core.sketch import HyperedgePolicy
 from sccl.core.topology import Topology
 from sccl.view import theme
-from sccl.view.drawing.canvas import Canvas, box_layers, fit_canvas
+from sccl.view.drawing.canvas import (
+    Canvas,
+    LinkLine,
+    arrow_layers,
+    box_layers,
+    fit_canvas,
+    link_lines,
+    stroke_widths,
+)
 from sccl.view.drawing.layout import Layout, layout_topology
-from sccl.view.drawing.link_lines import LinkLine, arrow_layers, link_lines, stroke_widths
 from sccl.view.drawing.topology_drawing import NO_NUMBERS, label_lengths, node_layers
 from sccl.view.plot_libraries import alt
 

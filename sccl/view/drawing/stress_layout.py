@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from sccl.core.topology import UNREACHED, distances
-from sccl.view.drawing.geometry import Position
-from sccl.view.drawing.graph_forms import Drawing, Neighbors
+from sccl.view.drawing.graph_forms import Drawing, Neighbors, Position
 
 _PIVOTS = 24
 _REFINED = 200  # nodes up to which every pair's distance is taken into account

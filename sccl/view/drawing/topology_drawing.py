@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any
 from sccl.core.formatting import format_count
 from sccl.core.topology import Topology
 from sccl.view import theme
-from sccl.view.drawing.budget_text import budget_lines, budgeted_nodes
-from sccl.view.drawing.canvas import OUTLINE, Canvas, box_layers, fit_canvas
-from sccl.view.drawing.hubs import with_hubs
+from sccl.view.drawing.budgets import budget_lines, budgeted_nodes, with_hubs
+from sccl.view.drawing.canvas import (
+    OUTLINE,
+    Canvas,
+    LinkLine,
+    box_layers,
+    fit_canvas,
+    link_layers,
+    link_lines,
+    stroke_widths,
+)
 from sccl.view.drawing.layout import Layout, layout_topology
-from sccl.view.drawing.link_lines import LinkLine, link_layers, link_lines, stroke_widths
 from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:

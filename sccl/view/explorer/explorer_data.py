@@ -13,7 +13,7 @@ from sccl.core.frontier import ClassFrontier, Frontier
 from sccl.core.instance import Candidate
 from sccl.core.topology import Topology
 from sccl.view.completeness import class_state, frontier_summary
-from sccl.view.drawing.budget_text import binding_budgets, shared_links
+from sccl.view.drawing.budgets import binding_budgets, shared_links
 from sccl.view.drawing.layout import control_points, layout_topology
 from sccl.view.explorer_input import ExplorerAlgorithm, ExplorerSchedule
 

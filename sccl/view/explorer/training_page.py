@@ -8,8 +8,7 @@ from typing import Any
 
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.formatting import format_gap
-from sccl.core.step_timeline import StepSpan
-from sccl.core.training_plan import Option
+from sccl.core.training_plan import Option, StepSpan
 from sccl.core.workload_ops import CommOp
 from sccl.errors import TooLargeError
 from sccl.formats import VerifiedTrainingPlan, dependency_arrows

@@ -21,7 +21,7 @@ from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.training.offered_options import LoadedOptions, option_digests
 from sccl.training.plan_files import LoadedTraining, training_digests
 from sccl.training.plan_summary import ShownTrainingPart, training_part
-from sccl.view.text.algorithm_text import utilization_rows
+from sccl.view.text.plan_text import utilization_rows
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule

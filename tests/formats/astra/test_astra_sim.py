@@ -21,12 +21,9 @@ from sccl.core.schedule import Schedule, build_schedule
 from sccl.core.topology import Link, Switch, Topology, per_rank_budgets
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, WrittenFiles
-from sccl.formats.algorithm_messages import Awaiting, Message
-from sccl.formats.astra.analytical_network import choose_network
-from sccl.formats.astra.ns3_network import ns3_files
+from sccl.formats.astra_networks import choose_network, ns3_files
 from sccl.formats.files.export_plans import parse_options
-from sccl.formats.link_order import order_links
-from sccl.formats.timed_messages import schedule_messages
+from sccl.formats.messages import Awaiting, Message, order_links, schedule_messages
 from sccl.judge import violations
 from sccl.sim import Messages, replay, simulate
 from sccl.topo import resolve_topology

@@ -23,7 +23,7 @@ from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.topo.symmetry.group_choice import candidate_groups
-from sccl.topo.symmetry.semiregular import find_semiregular_group
+from sccl.topo.symmetry.regular_groups import find_semiregular_group
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 

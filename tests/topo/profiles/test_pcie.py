@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
-from sccl.core.pcie import PairedCopies, PcieHierarchy, PcieMeasurements
+from sccl.core.measurements import PairedCopies, PcieHierarchy, PcieMeasurements
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.topo import resolve_topology

@@ -18,9 +18,13 @@ from sccl.core.measurements import LinkTiming, Measurements, Pacing, RepetitionS
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import ParameterError
 from sccl.topo import resolve_topology
-from sccl.topo.profiles.cost_groups import shared_costs
-from sccl.topo.profiles.fit import CostInterval, LinkFit, fit_links
-from sccl.topo.profiles.measured_machine import build_measured_machine
+from sccl.topo.profiles.measured_machine import (
+    CostInterval,
+    LinkFit,
+    build_measured_machine,
+    fit_links,
+    shared_costs,
+)
 from tests.kit.nightly import seed, times
 from tests.kit.profiles import measured
 

@@ -41,7 +41,7 @@ from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.symmetric_search import answer as symmetric_answer
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.automorphisms import automorphisms, check_symmetry
-from sccl.topo.symmetry.chunk_orbits import chunk_orbits
+from sccl.topo.symmetry.chunk_orbits import chunk_orbits, expanded_sends
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.topo.symmetry.group_choice import candidate_groups, semiregular_groups
 from sccl.topo.symmetry.permutations import (
@@ -54,7 +54,6 @@ from sccl.topo.symmetry.permutations import (
     power,
     rank_orbits,
 )
-from sccl.topo.symmetry.send_arrays import expanded_sends
 from tests.kit.nightly import times
 from tests.kit.strategies import specs, topologies
 from tests.kit.symmetric import instance_of, symmetric, under

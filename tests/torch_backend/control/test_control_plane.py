@@ -33,7 +33,7 @@ from sccl.torch_backend.control import (
     read_key,
 )
 from sccl.torch_backend.control.job_stores import parse_address
-from sccl.torch_backend.control.plan_blobs import MAX_BYTES, BlobHead, parse_head, seal, unseal
+from sccl.torch_backend.control.ledger import MAX_BYTES, BlobHead, parse_head, seal, unseal
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S

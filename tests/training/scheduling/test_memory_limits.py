@@ -10,8 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import TrainingPlan
+from sccl.core.training_plan import StepTimeline, TrainingPlan
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, Dependency
 from sccl.errors import InputError, ParameterError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sccl.core.files.chakra_records import NodeKind, message_types, read_records, write_records
 from sccl.core.workload_ops import Dependency
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.chakra_encoding import Node, encode_trace
+from sccl.formats.chakra import Node, encode_trace
 from sccl.training.traces import iterate_files, readers
 from sccl.training.traces.readers import chakra
 from sccl.training.traces.readers.chakra_nodes import read_nodes

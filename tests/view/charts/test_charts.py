@@ -39,7 +39,7 @@ from sccl.view.charts.label_placement import (
     spread_apart,
     text_size,
 )
-from sccl.view.drawing.budget_text import budget_lines, shared_links
+from sccl.view.drawing.budgets import budget_lines, shared_links
 from tests.kit.charts import ALLGATHER, BROADCAST, one_step, rows_of
 from tests.kit.paths import ROOT
 from tests.kit.svg import overlapping

@@ -29,7 +29,7 @@ from sccl.view.charts import (
     measured_chart,
     time_chart,
 )
-from sccl.view.charts.frontier_marks import build_marks
+from sccl.view.charts.frontier_chart import build_marks
 from sccl.view.charts.label_placement import Frame, dot_area
 from sccl.view.charts.proved_regions import bound_lines
 from tests.kit.charts import ALLGATHER, BROADCAST, rows_of, values

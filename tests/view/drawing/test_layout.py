@@ -13,9 +13,8 @@ from hypothesis import given
 from sccl.core.topology import Switch, Topology
 from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
-from sccl.view.drawing.geometry import Position, min_distance, segment_distance
-from sccl.view.drawing.layout import Layout, layout_topology
-from sccl.view.drawing.link_bends import control_points, on_curve
+from sccl.view.drawing.graph_forms import Position, min_distance, segment_distance
+from sccl.view.drawing.layout import Layout, control_points, layout_topology, on_curve
 from tests.kit.strategies import topologies
 
 CLEAR = (

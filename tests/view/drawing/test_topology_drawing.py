@@ -15,10 +15,9 @@ from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.topo import resolve_topology
 from sccl.view.chart_files import render_svg
 from sccl.view.charts import topology_chart
-from sccl.view.drawing.budget_text import budgeted_nodes
-from sccl.view.drawing.hubs import with_hubs
+from sccl.view.drawing.budgets import budgeted_nodes, with_hubs
+from sccl.view.drawing.canvas import link_lines, stroke_widths
 from sccl.view.drawing.layout import layout_topology
-from sccl.view.drawing.link_lines import link_lines, stroke_widths
 from tests.kit.svg import overlapping
 
 _LINE = re.compile(r'aria-roledescription="line mark"[^>]*stroke-width="([^"]*)"')

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import require_at_least_bound
 from sccl.core.clock import AlphaModel, AlphaText, Clock, StepAlignment
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count, FileText, FractionText, Part

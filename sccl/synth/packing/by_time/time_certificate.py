@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.bound_consistency import require_at_least_bound
+from sccl.core.bound import require_at_least_bound
 from sccl.core.clock import PS_PER_US
 from sccl.core.files.claims import (
     BandwidthWire,

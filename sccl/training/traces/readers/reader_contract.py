@@ -58,7 +58,7 @@ class TracedCall:
     Attributes:
         thread: Host thread.
         collective: Its name in :data:`~sccl.core.workload_ops.COLLECTIVES`.
-        dtype: One of :data:`~sccl.core.dtypes.ITEM_BYTES`.
+        dtype: One of :data:`~sccl.core.sizes.ITEM_BYTES`.
         input_elements: Elements of its input tensors. None: unknown.
         output_elements: Elements of its output tensors. None: unknown.
         request: Number by which a wait names it. None: unknown.

@@ -18,7 +18,6 @@ from statistics import median
 
 import msgspec
 
-from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.recording_shapes import (
     AnyRecord,
     CallRecord,
@@ -27,6 +26,7 @@ from sccl.core.files.recording_shapes import (
     WaitRecord,
 )
 from sccl.core.formatting import format_count
+from sccl.core.sizes import ITEM_BYTES
 from sccl.core.workload_ops import COLLECTIVES, REDUCTIONS
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.training.traces.readers.reader_contract import (

@@ -1,0 +1,304 @@
+"""Define the meaning of MSCCL++ plans: order, demand, and synchronization.
+
+Most operations of a thread block assign words to threads freely, and threads do not wait for each
+other before ``nop`` or ``barrier``. Packet operations assign the same words to the same threads.
+
+No rank waits before it sends packets, and calls overlap: a rank may be in one call while another
+has not left the previous one, or, if calls alternate between two halves of scratch, the one before
+that. This is valid if the sender knows by then that the receiver has entered a later call. It
+follows from the happens-before relation, so it does not depend on speeds.
+
+Source: ``execution_kernel.hpp``, and ``launchKernelHelper`` in ``executor.cc``, of
+microsoft/mscclpp.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sccl.codegen.buffer_layout import BufferLayout, build_layout
+from sccl.collectives import named_spec
+from sccl.core.collective import Collective, Relation, RelationKind
+from sccl.core.topology import to_ranks
+from sccl.errors import InputError, TooLargeError
+from sccl.formats.mscclpp_plans.plan_file import PACKETS, WAITS, OpPart, PlanPart
+from sccl.formats.program_check import completed_before, topological_order
+from sccl.formats.program_graph import Content, GraphFault, GraphStep, Label, Move, Place
+
+PIECES = 2
+"""In so many pieces a pipeline goes here: enough that one meets the next."""
+
+PORTED = frozenset({"put", "pws", "pwsf", "ppkt", "rppkt", "signal", "rlxsignal"})
+"""Done by a port where they are over one."""
+
+
+@dataclass(slots=True)
+class PlanLine:
+    """An operation at run time. An operation of a pipeline occurs once per piece.
+
+    Attributes:
+        moves_by_target: Its moves by destination.
+        port_moves: Moves that it delegates to ports.
+        origin: Number of the line that delegates this to a port. -1: a thread block does it.
+    """
+
+    rank: int
+    block: int
+    index: int
+    op: OpPart
+    piece: int = 0
+    pieces: int = 1
+    moves: list[Move] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+    never_reason: str = ""
+    moves_by_target: list[list[Move]] = field(default_factory=list)
+    port_moves: list[Move] = field(default_factory=list)
+    origin: int = -1
+
+
+def port_operations(
+    lines: Sequence[PlanLine], blocks: Sequence[int]
+) -> Iterator[tuple[int, PlanLine]]:
+    """Yield, for each port of each thread block, its moves and the delegating lines, in order.
+
+    A port is a host thread: it reads and writes later than its delegation, in order.
+
+    Args:
+        blocks: Number of thread blocks of each rank. Ports are numbered after them.
+    """
+    commands: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        if line.op.channel_type == "port" and line.op.name in PORTED:
+            for channel in line.op.channel_ids:
+                commands[line.rank, line.block, channel].append(number)
+    used = list(blocks)
+    for (rank, block, _), numbers in commands.items():
+        for number in numbers:
+            text = f"{lines[number].op.name} by a port of thread block {block}"
+            yield number, PlanLine(rank, used[rank], 0, OpPart(text), origin=number)
+        used[rank] += 1
+
+
+def number_lines(lines: Sequence[PlanLine]) -> Iterator[tuple[int, PlanLine]]:
+    """Yield lines with their places among those of their thread block."""
+    last, index = (-1, -2), 0
+    for line in lines:
+        index = index + 1 if (line.rank, line.block) == last else 0
+        last = (line.rank, line.block)
+        yield index, line
+
+
+def unroll_pipelines(rank: int, block: int, ops: Sequence[OpPart]) -> Iterator[PlanLine]:
+    """Yield the operations of a thread block, those of pipelines once for each piece."""
+    index = 0
+    for op in ops:
+        if op.name != "pipeline":
+            yield PlanLine(rank, block, index, op)
+        for piece in range(PIECES if op.ops else 0):
+            for i, inner in enumerate(op.ops):
+                yield PlanLine(rank, block, index + 1 + i, inner, piece, PIECES)
+        index += 1 + len(op.ops)
+
+
+MAX_MOVES = 2**22
+"""Largest number of moved parts of chunks of a plan."""
+
+
+class PlanDemand:
+    """The demand of a plan's collective. An unknown collective has none."""
+
+    def __init__(self, plan: PlanPart) -> None:
+        collective = _find_collective(plan)
+        self.is_recognized = collective is not None
+        self.sizes = [(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus]
+        self.collective = collective or _identity_collective(self.sizes)
+        self.layout: BufferLayout = build_layout(self.collective)
+        self.chunks: dict[Label, int] = {}
+        self.holders: dict[int, list[Label]] = defaultdict(list)
+        first = 0
+        for rank, (inputs, _) in enumerate(self.sizes):
+            for i in range(inputs):
+                chunk = self.layout.chunk_of_input(rank, i) if self.is_recognized else first + i
+                self.chunks[rank, i] = chunk
+                self.holders[chunk].append((rank, i))
+            first += inputs
+        self.alias = _alias(plan, self.sizes)
+
+    def iterate_demand(self) -> Iterator[tuple[int, int, Content]]:
+        """Yield a rank, an index of its output, and its required content."""
+        for rank, (_, outputs) in enumerate(self.sizes if self.is_recognized else ()):
+            for i in range(outputs):
+                labels = self.holders[self.layout.chunk_of_output(rank, i)]
+                yield rank, i, frozenset(labels)
+
+
+def _find_collective(plan: PlanPart) -> Collective | None:
+    """Return the collective that a plan's buffers fit. None: there is none."""
+    ranks, gpu = len(plan.gpus), plan.gpus[0]
+    sizes = {(g.input_chunks, g.output_chunks) for g in plan.gpus}
+    if plan.collective == "sendrecv" or ranks == 1 or len(sizes) > 1:
+        return None
+    try:
+        spec = named_spec(plan.collective, ranks, None)
+    except InputError:
+        return None
+    chunks = gpu.input_chunks
+    outputs = {"allgather": chunks * ranks, "reducescatter": chunks // ranks}
+    blocks = {"alltoall", "reducescatter"}
+    if gpu.output_chunks != outputs.get(plan.collective, chunks) or not chunks:
+        return None
+    if plan.collective in blocks and chunks % ranks:
+        return None
+    in_all = chunks * ranks if plan.collective in {"allgather", "alltoall"} else chunks
+    return Collective(
+        *(plan.collective, ranks, chunks, in_all, spec.pre, spec.post),
+        combining=spec.combining,
+        root=spec.root,
+    )
+
+
+def _identity_collective(sizes: Sequence[tuple[int, int]]) -> Collective:
+    holders = tuple(
+        to_ranks((rank,)) for rank, (count, _) in enumerate(sizes) for _ in range(count)
+    )
+    if len(holders) > MAX_MOVES:
+        raise TooLargeError(f"{len(holders)} chunks, and up to {MAX_MOVES} are followed")
+    pattern = holders or (to_ranks((0,)),)
+    kept = Relation(RelationKind.PAIRS, pattern=pattern)
+    return Collective("custom", max(2, len(sizes)), 1, len(pattern), kept, kept)
+
+
+def _alias(plan: PlanPart, sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, str], int]:
+    """Return, of calls in place, which buffers are part of another, and where they begin in it."""
+    if not plan.inplace:
+        return {}
+    inside: dict[tuple[int, str], int] = {}
+    for rank, (inputs, outputs) in enumerate(sizes):
+        if inputs > outputs:
+            inside[rank, "output"] = rank * outputs
+        else:
+            inside[rank, "input"] = rank * inputs if inputs < outputs else 0
+    return inside
+
+
+PACKET = "packets of scratch"
+"""The buffer of packets, which lies where the data of scratch does."""
+
+
+class ThreadSync:
+    """The accesses of a thread block's threads since they last synchronized."""
+
+    def __init__(self) -> None:
+        self.waited = False
+        self.read: set[Place] = set()
+        self.written: set[Place] = set()
+        self.by_packets: set[Place] = set()
+
+    def take_operation(self, op: OpPart, moves: Sequence[Move]) -> str:
+        """Process the next operation, and return its race. Empty: none."""
+        if op.name in {"nop", "barrier"}:
+            self.waited = False
+            for touched in (self.read, self.written, self.by_packets):
+                touched.clear()
+            return ""
+        text = ""
+        reads = {p for move in moves for p in move.srcs if p[1] != PACKET}
+        writes = {move.dst for move in moves if move.dst[1] != PACKET}
+        if op.name in {"signal", "rlxsignal", "sem_release"} and (
+            self.written or self.read or self.by_packets
+        ):
+            text = (
+                "comes before all threads have finished the work that it signals: put nop before it"
+            )
+        elif moves and (reads or writes) and self.waited:
+            text = "comes before all threads know that the wait is over: put nop before it"
+        elif (reads & self.written or writes & (self.read | self.written)) or (
+            op.name not in PACKETS and (reads | writes) & self.by_packets
+        ):
+            text = "touches data that other threads of the block may still use: put nop before"
+        self.waited |= op.name in WAITS or op.name == "sem_acquire"
+        if op.name in PACKETS:  # of these a thread does the same words
+            self.by_packets |= reads | writes
+            return text
+        self.read |= reads
+        self.written |= writes
+        return text
+
+
+def find_early_packets(
+    steps: Sequence[GraphStep], blocks: Sequence[int], *, halves: bool
+) -> list[GraphFault]:
+    """Return the packets that may arrive too early. Empty for steps with cyclic waits.
+
+    Args:
+        steps: Steps. Those before the first of any thread block begin the call, one for each rank.
+        blocks: Number of thread blocks of each rank. A higher number is a port.
+        halves: Whether calls alternate between two halves of scratch.
+    """
+    readers = _packet_readers(steps)
+    order, faults = topological_order(steps)
+    if not readers or faults:
+        return []
+    before = completed_before(steps)
+    entered, left = _entry_sets(steps, order, before)
+    done = [completed_by_end(steps, before, rank, many) for rank, many in enumerate(blocks)]
+    early: dict[tuple[int, int], GraphFault] = {}
+    for number, step in enumerate(steps):
+        entered_bits = left[step.rank] if halves else entered[number]
+        for place in (m.dst for m in step.moves if m.dst[1] == PACKET and m.dst[0] != step.rank):
+            reader = place[0]
+            safe = entered_bits >> reader & 1 or readers[place] <= done[step.rank]
+            if safe or (step.rank, reader) in early:
+                continue
+            last = "last call but one" if halves else "last call"
+            hint = "" if halves else ": use_double_scratch_buffer"
+            text = (
+                f"{step.name} may overwrite data at rank {reader} that it has not read yet, from "
+                f"the {last}{hint}"
+            )
+            at = (step.rank, step.block, step.index, step.chunk)
+            early[step.rank, reader] = GraphFault("overlap", text, *at)
+    return list(early.values())
+
+
+def completed_by_end(
+    steps: Sequence[GraphStep], before: Sequence[Sequence[int]], rank: int, blocks: int
+) -> set[int]:
+    """Return which steps are certainly done when a rank's thread blocks are."""
+    rank_steps = ((n, step) for n, step in enumerate(steps) if step.rank == rank)
+    last = {step.block: n for n, step in rank_steps if step.block < blocks}
+    left = list(last.values())
+    done = set(left)
+    while left:
+        fresh = set(before[left.pop()]) - done
+        done |= fresh
+        left += fresh
+    return done
+
+
+def _packet_readers(steps: Sequence[GraphStep]) -> dict[Place, set[int]]:
+    readers: dict[Place, set[int]] = defaultdict(set)
+    for number, step in enumerate(steps):
+        for move in step.moves:
+            for place in move.srcs:
+                if place[1] == PACKET:
+                    readers[place].add(number)
+    return readers
+
+
+def _entry_sets(
+    steps: Sequence[GraphStep], order: Sequence[int], before: Sequence[Sequence[int]]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return, as bits, who is known to have entered: by each step, and by each rank's end."""
+    entered: dict[int, int] = {}
+    left: dict[int, int] = defaultdict(int)
+    for number in order:
+        step = steps[number]
+        bits = 1 << step.rank
+        for source in before[number]:
+            bits |= entered[source]
+        entered[number] = bits
+        left[step.rank] |= bits
+    return entered, left

@@ -1,1 +1,0 @@
-"""Training plans in the formats of other tools."""
