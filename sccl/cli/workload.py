@@ -12,13 +12,13 @@ from sccl.cli.fabric import show_fabric
 from sccl.cli.modelling import MODEL_OPTIONS, WORK_PANEL, given_parameters
 from sccl.cli.options import flatten_options
 from sccl.cli.report import out, print_output, report_errors
+from sccl.core.files.json_text import file_kind
 from sccl.core.formatting import format_count, single_line
 from sccl.training.models import FAMILIES, PRESETS
 from sccl.training.traces import TraceHints, format_names
 from sccl.training.workload_outputs import (
     ImportedWorkload,
     import_workload,
-    is_workload_file,
     make_workload,
     workload_import_output,
     workload_make_output,
@@ -203,7 +203,9 @@ def show(
 
     With --json a fabric is printed as a file.
     """
-    if not is_workload_file(Path(name)):
+    path = Path(name)
+    kind = file_kind(path) if path.is_file() else None
+    if not path.is_file() or (kind is not None and kind.name == "fabric"):
         show_fabric(name, json=json)
         return
     result = workload_show_output(Path(name))

@@ -123,8 +123,8 @@ def load_project_for(directory: Path, ranks: int | None) -> Project:
     project = load_project(directory)
     if ranks not in (None, project.ranks):
         raise ParameterError(
-            f"{ranks} ranks are asked for, but {directory} is for {project.ranks}: leave "
-            f"--ranks out, or generate a project from algorithms for {ranks} ranks"
+            f"{ranks} ranks are asked for, but {directory} is for {project.ranks} ranks: "
+            f"leave --ranks out, or generate a project from algorithms for {ranks} ranks"
         )
     return project
 

@@ -345,7 +345,7 @@ def test_too_large_input_gives_one_sentence_at_once(monkeypatch: pytest.MonkeyPa
     def slow(*_: object) -> None:
         raise AssertionError("bounds are computed before it is known that a limit is too large")
 
-    monkeypatch.setattr("sccl.cli.bound.lower_bounds", slow)
+    monkeypatch.setattr("sccl.view.text.problem_bounds.lower_bounds", slow)
     code, _, err = sccl(*words, "513")
     assert (code, "expected at most 512" in " ".join(err.split())) == (2, True)
 
@@ -424,7 +424,7 @@ def test_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("sccl.cli.bound.lower_bounds", crash)
+    monkeypatch.setattr("sccl.view.text.problem_bounds.lower_bounds", crash)
     code, _, err = sccl("bound", "--collective", "allgather", "--topo", "full:4")
     assert code == 4
     assert "RuntimeError: boom" in err

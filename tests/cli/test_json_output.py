@@ -209,7 +209,7 @@ def test_failing_verb_prints_an_error_document(
     def end(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr("sccl.cli.bound.lower_bounds", end)
+    monkeypatch.setattr("sccl.view.text.problem_bounds.lower_bounds", end)
     got, found = run("bound", *QUESTION)
     jsonschema.validate(found, strict("error"))
     assert (got, found["error"]["exit_code"], found["error"]["type"]) == (code, code, kind)

@@ -135,7 +135,7 @@ def test_interrupt_ends_the_tool_too(tmp_path: Path) -> None:
     """The tool interrupts its parent and hangs. Its pipe closes when it has ended, too."""
     script(tmp_path / "nvidia-smi", "kill -INT $PPID; exec tail -f /dev/null")
     done = subprocess.run(
-        [sys.executable, "-m", "sccl", "topo", "probe", "--tools", str(tmp_path)],
+        [sys.executable, "-m", "sccl", "topo", "import", "--tools", str(tmp_path)],
         capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )  # fmt: skip

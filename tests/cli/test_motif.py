@@ -14,7 +14,7 @@ from sccl.cli.main import app
 
 def sccl(*words: str) -> tuple[int, str]:
     """Run the command in this process and return the exit code and its output."""
-    done = CliRunner().invoke(app, ["motif", *words])
+    done = CliRunner().invoke(app, ["train", "motif", *words])
     return done.exit_code, " ".join((done.stdout + done.stderr).split())
 
 
@@ -40,7 +40,7 @@ HEAD = ("schema", "kind", "sccl", "inputs", "digest")
 
 def printed(*words: str) -> tuple[int, Any]:
     """Run the command and return the exit code and its document."""
-    done = CliRunner().invoke(app, ["motif", *words])
+    done = CliRunner().invoke(app, ["train", "motif", *words])
     return done.exit_code, json.loads(done.stdout)
 
 

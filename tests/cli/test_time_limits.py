@@ -64,7 +64,7 @@ def test_switches_are_passed() -> None:
     [
         (("--size", "many"), "size is 'many'"),
         (("--size", "1MB", "--gap", "2"), "gap is 2"),
-        (("--size", "1MB", "--max-steps", "3"), "--max-steps has no part in --time"),
+        (("--size", "1MB", "--max-steps", "3"), "no such option: --max-steps"),
         (("--size", "1MB", "--timeout", "0"), "timeout is 0"),
         (("--size", "1MB", "--certify", str(ROOT / "README.md")), "README.md"),
         (("--size", "1MB", "--certify", str(PUBLISHED / "z52-allgather")), "would be lost"),
@@ -76,10 +76,10 @@ def test_bad_input_is_rejected_in_one_sentence(more: tuple[str, ...], says: str)
     assert says in " ".join(err.split())
 
 
-def test_sizes_are_for_times_alone() -> None:
+def test_limits_of_steps_take_no_size() -> None:
     code, _, err = sccl("limits", "--collective", "allgather", "--topo", "dgx1", "--size", "1MB")
     assert code == 2
-    assert "add --time" in " ".join(err.split())
+    assert "no such option: --size" in " ".join(err.split())
 
 
 def test_machines_that_are_too_large_are_named() -> None:

@@ -17,7 +17,7 @@ from tests.kit.workloads import prefetching
 
 
 def run(*words: str | Path) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["workload", *map(str, words)])
+    done = CliRunner().invoke(app, ["train", *map(str, words)])
     return done.exit_code, done.output
 
 

@@ -197,7 +197,7 @@ def test_tune_says_in_json_whose_costs_it_took(tmp_path: Path) -> None:
         (ONE_WAY, (), "topology 'one way' has no link 1->0, which an algorithm for 'pair' may use"),
         (
             OWN,
-            ("--sizes", "1..4"),
+            ("--size", "1..4"),
             "--size is about measuring, and --topo gives the costs of links",
         ),
         (OWN, ("--repeat", "3"), "--repeat is about measuring"),

@@ -125,7 +125,7 @@ def test_impossible_script_is_reported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("w.json").write_text('{"schema": 1}')
-    done = CliRunner().invoke(app, ["enforce", *words])
+    done = CliRunner().invoke(app, ["train", "run", *words])
     assert done.exit_code == 2
     assert told in " ".join(done.output.split())
 

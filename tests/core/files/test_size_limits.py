@@ -65,7 +65,7 @@ def commands(folder: Path) -> list[list[str]]:
     question = ["--chunks", "1", "--steps", "3", "--rounds", "3"]
     for topo, collective in ((huge, "allgather"), ("full:60000", "alltoall"), ("ring:4", wanted)):
         asked = ["--topo", str(topo), "--collective", str(collective)]
-        found += [["bounds", *asked], ["pareto", *asked, "--no-store"]]
+        found += [["bound", *asked], ["pareto", *asked, "--no-store"]]
         found += [["solve", *asked, *question, "--no-store"], ["smt2", *asked, *question]]
     ring = ["--collective", "allgather", "--topo", "ring:4", "--chunks", "1", "--steps"]
     found += [["smt2", *ring, "1000000", "--rounds", "1000000"]]
@@ -93,7 +93,7 @@ def test_memory_that_is_used_up_is_a_sentence_with_what_was_too_large(
     def exhausted(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("sccl.cli.bounds.lower_bounds", exhausted)
+    monkeypatch.setattr("sccl.view.text.problem_bounds.lower_bounds", exhausted)
     result = CliRunner().invoke(app, ["bound", "--collective", "allgather", "--topo", "ring:4"])
     assert result.exit_code == 4
     assert result.stderr == (

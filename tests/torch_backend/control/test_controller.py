@@ -292,7 +292,7 @@ def ranks(monkeypatch: pytest.MonkeyPatch) -> Job:
             follower.listen()
 
     monkeypatch.setattr(verb, "connect_store", lambda _: job.store)
-    monkeypatch.setattr("sccl.torch_backend.jobs.job_state.time.sleep", listen)
+    monkeypatch.setattr("sccl.torch_backend.jobs.controller.time.sleep", listen)
     return job
 
 
