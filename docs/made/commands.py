@@ -44,7 +44,7 @@ def _command(name: str, command: Any, examples: tuple[str, ...]) -> Iterator[str
     rows = [
         _parameter(parameter, hints[parameter.name])
         for parameter in command.params
-        if not parameter.hidden
+        if not parameter.hidden and parameter.name in hints  # --help-all has none
     ]
     if rows:
         yield "\n".join(["| option | takes | |", "|---|---|---|", *rows])
