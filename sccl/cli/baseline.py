@@ -16,6 +16,7 @@ from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.formatting import format_count, single_line
 from sccl.core.sizes import parse_size
+from sccl.errors import unknown_name
 from sccl.formats.files.plans import write_plan
 from sccl.synth.common.contract import Request
 from sccl.synth.common.problem import build_problem
@@ -23,6 +24,9 @@ from sccl.topo import resolve_topology
 
 if TYPE_CHECKING:
     from sccl.synth.baselines.pattern.placement import BaselinePart, PlacedBaseline
+
+
+_SYNTHESIZERS = ("fastest", "taccl", "tacos", "teccl")
 
 
 def _baseline_names() -> list[str]:
@@ -106,11 +110,15 @@ def classical(
     """
     from sccl.synth.baselines.pattern.placement import (  # noqa: PLC0415 - loads NumPy
         baseline_output,
-        describe_baselines,
         place_baseline,
     )
 
-    describe_baselines((name,))
+    known = _baseline_names()
+    if name not in known:
+        others = (*known, *_SYNTHESIZERS)
+        raise unknown_name(
+            "method", name, others, "'sccl synth list' and 'sccl synth --help' list all"
+        )
     machine = resolve_topology(topo)
     subject = build_problem(machine, *parse_collective(machine, collective, root, None, groups))
     for note in subject.notes:

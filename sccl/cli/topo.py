@@ -191,7 +191,7 @@ def import_(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Network between the nodes: switch, rails, or full, and the NICs ('sccl "
+            help="Network between the nodes: switch, rails, or full, and the NICs ('sccl doctor "
             "schema network').",
         ),
     ] = None,
@@ -213,20 +213,24 @@ def import_(
     from sccl.formats.files.machines import join_by_network, read_machine  # noqa: PLC0415 - loads formats
 
     options.check_writable(output)
-    if file is not None:
-        if tools is not None:
-            raise ParameterError(
-                f"--tools {tools} is about this machine, and {file} about another: leave one out"
-            )
-        read = read_machine(file, format_name, name, gpu, alpha_us)
-    else:
-        from sccl.runtime.machine_probe import probe_machine  # noqa: PLC0415 - loads the targets of code
-
+    if file is None:
         if format_name != "auto":
-            raise ParameterError(f"--format {format_name} is about a file: give FILE as well")
-        read = probe_machine(tools, name, gpu, alpha_us)
-    read = join_by_network(read, nodes, network)
-    _write_and_print(read, output, json=json)
+            raise ParameterError(f"--format {format_name} describes a file: give FILE as well")
+        read = _probe(tools, name, gpu, alpha_us)
+    elif tools is not None:
+        raise ParameterError(f"--tools {tools} has no effect on {file}: leave one of the two out")
+    else:
+        read = read_machine(file, format_name, name, gpu, alpha_us)
+    _write_and_print(join_by_network(read, nodes, network), output, json=json)
+
+
+def _probe(
+    tools: Path | None, name: str | None, gpu: str | None, alpha_us: float | None
+) -> ImportedMachine:
+    """Read this machine from its vendor's tool."""
+    from sccl.runtime.machine_probe import probe_machine  # noqa: PLC0415 - loads the targets of code
+
+    return probe_machine(tools, name, gpu, alpha_us)
 
 
 @report_errors

@@ -102,16 +102,16 @@ class Collective:
 
     Attributes:
         name: ``allgather``, ``reduce``, ... or the name of a custom collective.
-        ranks: P.
-        chunks: C, chunks per rank, the divisor of R/C.
-        num_chunks: G, the number of all chunks, numbered ``0 .. G-1``.
-        pre: the ranks that hold a chunk before, or contribute to it in a combining collective.
-        post: the ranks that must hold it after, reduced over all contributors in a combining
-            collective.
-        combining: whether transfers reduce (reduce, reducescatter, allreduce).
-        root: the root, for collectives that have one.
-        counts: elements of chunk 0, 1, ... of the pattern, as in MPI's allgatherv and alltoallv.
-            C then divides each of these. Empty: all chunks have one size.
+        ranks: Number of ranks, P.
+        chunks: Chunks per rank, C, the divisor of R/C.
+        num_chunks: Number of all chunks, G. They are numbered ``0 .. G-1``.
+        pre: Ranks that hold a chunk at the start. In a combining collective they contribute to it.
+        post: Ranks that must hold a chunk at the end. In a combining collective it is reduced over
+            all contributors.
+        combining: Whether transfers reduce (reduce, reducescatter, allreduce).
+        root: Root, for collectives that have one.
+        counts: Numbers of elements of chunk 0, 1, ... of the pattern, as in MPI's allgatherv and
+            alltoallv. C then divides each of these. Empty: all chunks have one size.
     """
 
     name: str

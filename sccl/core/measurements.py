@@ -188,14 +188,16 @@ class PairedCopies:
 
 @dataclass(frozen=True, slots=True)
 class PcieMeasurements:
-    """Answers of a machine to the questions of section 4.2. All figures are by repetition.
+    """Measurements that reveal the PCIe switches of a machine (TACCL, section 4.2).
+
+    Each figure has one value per repetition.
 
     Attributes:
-        loopback_us: of each CPU, how long a loopback between it and the NIC takes.
-        pairs: of every two GPUs.
-        beside_nic: of each GPU, its bandwidth to the CPU, 10^9 bytes per second, while the CPU that
-            is nearest to the NIC does a loopback with it.
-        alone: of each GPU, its bandwidth to the CPU while nothing else is sent; may be empty.
+        loopback_us: Time of a loopback between each CPU and the NIC.
+        pairs: Bandwidths of simultaneous copies, for each pair of GPUs.
+        beside_nic: Bandwidth of each GPU to the CPU in 10^9 bytes/s, during a loopback between the
+            NIC and its nearest CPU.
+        alone: Bandwidth of each GPU to the CPU in 10^9 bytes/s without other traffic. May be empty.
     """
 
     name: str

@@ -61,19 +61,19 @@ class PackedSchedule:
     by destination. So one log serves for both on a machine whose links go both ways: read backwards
     over the opposite links it collects the data that it spreads.
 
-    The arrays may lie in a mapped file, of which at most a batch is kept in memory.
+    The arrays may be memory-mapped. Then at most one batch of a file is in memory.
 
     Attributes:
-        fired: by round a bit per slot, in words: whether it carries a chunk.
-        log: the chunks that are carried, by round and slot.
-        passes: the passes over the log, one after the other.
-        tick_ps: picoseconds of a tick.
-        chunk_bytes: the size of every chunk.
-        model: the state of a link during alpha.
+        fired: One bit per slot and round, packed in words. It is set if the slot carries a chunk.
+        log: Carried chunks, by round and slot.
+        passes: Passes over the log, in the order of execution.
+        tick_ps: Length of a tick in picoseconds.
+        chunk_bytes: Size of every chunk in bytes.
+        model: State of a link during alpha.
 
     Raises:
-        ParameterError: the arrays are not of that form, or the machine has no such links.
-        CollectiveError: the collective is for another number of ranks.
+        ParameterError: The arrays have another form, or the machine lacks a link.
+        CollectiveError: The collective has another number of ranks.
     """
 
     topology: Topology

@@ -20,14 +20,14 @@ _HopRow = tuple[int, int, int, int, bool, int]
 
 @dataclass(frozen=True, slots=True, order=True)
 class RouteSegment:
-    """The way of a chunk from rank to rank.
+    """The path of a chunk between two ranks.
 
     Attributes:
-        message_chunk: the number that the schedule gives the message, and the chunk.
-        is_forwarded: whether a rank passes it on that keeps nothing of it.
-        is_stored: whether the rank that it comes to keeps it.
-        transfers: that it is a part of, each by its first row: one of each hop.
-        links: of each hop.
+        message_chunk: Number of the message in the schedule, and the chunk.
+        is_forwarded: Whether a rank that does not store the chunk sends it on.
+        is_stored: Whether the destination stores the chunk.
+        transfers: One transfer per hop, each named by its first row in the schedule.
+        links: One link per hop.
     """
 
     start: int

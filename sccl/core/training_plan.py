@@ -132,14 +132,14 @@ class OfferedOptions:
     """The options that a fabric offers for each collective of a workload.
 
     Attributes:
-        options: (id of a collective, option) pairs, in the order of the workload, the default
-            first.
-        refused: (id of a collective, recipe without an option) pairs, in the same order.
-        seed: seed of the planner of motifs.
-        costs: sha256 of the table of costs with the times, or empty.
-        max_motifs: maximum number of motifs per collective.
-        bitwise: whether all options reduce in the order of the whole.
-        planned_by: the synthesiser of additional options. Empty: none.
+        options: Pairs of a collective's id and an option, in the order of the workload. The
+            default option of a collective comes first.
+        refused: Pairs of a collective's id and a refused recipe, in the same order.
+        seed: Seed of the planner of motifs.
+        costs: sha256 of the table of costs. Empty: all times come from the model.
+        max_motifs: Maximum number of motifs per collective.
+        bitwise: Whether all options reduce in the order of the undivided collective.
+        planned_by: Synthesizer of additional options. Empty: none.
     """
 
     workload: Workload
@@ -173,24 +173,21 @@ class TrainingPlan:
     """A plan of a workload on a fabric.
 
     Attributes:
-        options: (id of a collective, option) pairs, in the order of the workload.
-        order: order within a window: each motif of each collective once, and each computation, the
-            latter in the order of their stream.
-        period_ns: claimed time from an iteration to the next.
-        bound_ns: lower bound on it for all plans of these options.
-        binding: the argument for the bound.
-        search: the search that found it.
-        seed: seed of the search.
-        memory_bytes: limit for held results at any time. 0: no limit.
-        costs: sha256 of the table of costs with the times of motifs. Empty: all times come from the
-            model.
-        max_motifs: maximum number of motifs per collective in the offered options.
-        bitwise: whether all offered options reduce in the order of the whole.
-        planned_by: the synthesiser of additional options. Empty: none.
-        merge_bytes: size up to which collectives could be merged into one. 0: none.
-        unmerged_workload: the given workload, if it differs from the one that is run, in which some
-            collectives
-            are merged. None: it is the same.
+        options: Pairs of a collective's id and its option, in the order of the workload.
+        order: Order of issue within a window. It has each motif of each collective once, and each
+            computation in the order of its stream.
+        period_ns: Claimed time from one iteration to the next.
+        bound_ns: Lower bound on the period for all plans of these options.
+        binding: Argument for the bound.
+        search: Name of the search.
+        seed: Seed of the search.
+        memory_bytes: Limit of the results that a rank holds at any time. 0: no limit.
+        costs: sha256 of the table of costs of motifs. Empty: all times come from the model.
+        max_motifs: Maximum number of motifs per collective in the offered options.
+        bitwise: Whether all offered options reduce in the order of the undivided collective.
+        planned_by: Synthesizer of additional options. Empty: none.
+        merge_bytes: Size up to which collectives may be merged into one. 0: none.
+        unmerged_workload: Workload before collectives were merged. None: none were.
     """
 
     workload: Workload

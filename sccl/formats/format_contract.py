@@ -1,10 +1,16 @@
 """Define the contract of foreign formats of plans, which are the modules of this package.
 
-A format defines ``NAME`` (as in ``--format``), ``ABOUT`` (a description in a line), ``SOURCE``
-(description of the format, and its versions), ``TAKES`` (supported kinds of plans, empty: it is
-only read), ``BY_SIZE`` (whether it contains bytes, so that a size is required), ``MIXES`` (whether
-its runtime accepts plans of several collectives together), ``Options`` (a struct with help and
-default of each field), and has
+A format defines these constants:
+
+- ``NAME``: its name in ``--format``.
+- ``ABOUT``: a description in one line.
+- ``SOURCE``: its specification, and the supported versions.
+- ``TAKES``: the kinds of plans that it can write. Empty: it is only read.
+- ``BY_SIZE``: whether it contains bytes, so that a size is required.
+- ``MIXES``: whether its runtime accepts plans of several collectives together.
+- ``Options``: a struct with help and default of each option.
+
+It has these functions:
 
 - ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. A limit of the
   format or its runtime is an :class:`~sccl.errors.InputError` that names the limit and the remedy.

@@ -110,7 +110,7 @@ class VaryingBandwidthSearch:
             raise UnreachableError(
                 f"{self._bandwidth.name}: every known plan needs a link that has no bandwidth "
                 "from then on: set the end of that ('to_us'), or remove the link ('sccl topo "
-                "without')"
+                "edit')"
             )
         if self._result is None:
             return Inconclusive(ended or budget_reason(units))

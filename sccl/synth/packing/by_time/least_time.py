@@ -296,7 +296,7 @@ def _check_read_backwards(request: Request) -> None:
                 f"topology {topology.name!r}, budget {budget.name!r} combines links into and out "
                 f"of switch {switch!r}, which the lower bound for {request.spec.name} over all "
                 "chunkings does not support: give each direction its own budget, or use 'sccl "
-                "teccl' for a schedule"
+                "synth teccl' for a schedule"
             )
 
 
