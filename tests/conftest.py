@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.kit import loop_cache, nightly, once
 from tests.kit.browser import browser
-from tests.kit.file_order import sort_by_duration
+from tests.kit.file_order import sort_by_duration, stored_durations
 from tests.kit.headers import precompiled
 from tests.kit.imports import changed_files, reached_tests
 from tests.kit.markers import add_markers
@@ -97,7 +97,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Loops are compiled by tests, once for all workers: to collect tests, each would by itself.
     """
     loop_cache.share_compiled_loops()
-    config.pluginmanager.register(ProcessorTime(config.getoption("--processor-limit")))
+    limit_s = config.getoption("--processor-limit")
+    config.pluginmanager.register(ProcessorTime(limit_s, stored_durations()))
     if config.getoption("--nightly"):
         nightly.begin(config.getoption("--hypothesis-seed"))
         settings.load_profile("nightly")

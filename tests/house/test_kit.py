@@ -16,6 +16,7 @@ from tests.kit import file_order, once
 from tests.kit.imports import reached_tests
 from tests.kit.nightly import FURTHER
 from tests.kit.paths import ROOT
+from tests.kit.processor_time import slowdown
 
 
 def test_expensive_inputs_are_built_once(request: pytest.FixtureRequest) -> None:
@@ -167,4 +168,12 @@ def test_run_above_its_processor_limit_fails(tmp_path: Path) -> None:
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == code
-        assert f"(limit {limit} s)" in done.stdout
+        assert f"at the speed of durations.json, limit {limit} s)" in done.stdout
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
+def test_slowdown_is_that_of_most_tests(factor: float) -> None:
+    recorded = {f"test_{i}": 1.0 for i in range(60)}
+    measured = dict.fromkeys(recorded, factor) | {"test_0": 1000.0, "test_new": 50.0}
+    assert slowdown(measured, recorded) == max(1.0, factor)
+    assert slowdown({"test_0": 3.0}, recorded) == 1.0

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from statistics import median
 from typing import Any
 
 import pytest
 
 PROPERTY = "processor_s"
 """The property of a test in the report of ``pytest --junitxml``."""
+
+
+_LEAST_TESTS = 50
+"""Tests in common from which on the speed of a machine is compared with that of the records."""
+
+
+def slowdown(measured: Mapping[str, float], recorded: Mapping[str, float]) -> float:
+    """Return the factor by which this machine is slower than that of the records, at least 1.
+
+    It is the median over tests, so a test that became slower does not raise it. It is 1 for a run
+    of few tests.
+
+    Args:
+        measured: Processor seconds by test.
+        recorded: Processor seconds by test, and by file.
+    """
+    ratios = [seconds / recorded[test] for test, seconds in measured.items() if test in recorded]
+    return max(1.0, median(ratios)) if len(ratios) >= _LEAST_TESTS else 1.0
 
 
 def processor_seconds() -> float:
@@ -23,12 +42,15 @@ class ProcessorTime:
     """Measure each test, and print the sum at the end, with collection and all workers.
 
     Args:
-        limit_s: processor seconds above which the run fails. None: no limit.
+        limit_s: Processor seconds above which the run fails, on the machine of the records. None:
+            no limit.
+        recorded: Processor seconds by test, and by file, on that machine.
     """
 
-    def __init__(self, limit_s: float | None) -> None:
-        self._limit_s = limit_s
+    def __init__(self, limit_s: float | None, recorded: Mapping[str, float]) -> None:
+        self._limit_s, self._recorded = limit_s, recorded
         self._workers_s = 0.0
+        self._measured: dict[str, float] = {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
@@ -42,6 +64,13 @@ class ProcessorTime:
         yield
         item.user_properties.append((PROPERTY, round(processor_seconds() - self._begin, 3)))
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the seconds of a test."""
+        if report.when == "teardown":
+            for name, value in report.user_properties:
+                if name == PROPERTY:
+                    self._measured[report.nodeid] = float(str(value))
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Add the seconds of a worker that ended."""
@@ -52,7 +81,7 @@ class ProcessorTime:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output[PROPERTY] = processor_seconds()
-        elif self._limit_s is not None and self.total_s > self._limit_s:
+        elif self._limit_s is not None and self.recorded_total_s > self._limit_s:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @property
@@ -62,7 +91,15 @@ class ProcessorTime:
             return processor_seconds()
         return time.process_time() + self._workers_s  # its children are the workers
 
+    @property
+    def recorded_total_s(self) -> float:
+        """Return the processor seconds that the run would take on the machine of the records."""
+        return self.total_s / slowdown(self._measured, self._recorded)
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the processor seconds of the run."""
-        limit = "" if self._limit_s is None else f" (limit {self._limit_s:.0f} s)"
-        terminalreporter.write_line(f"processor time: {self.total_s:.0f} s{limit}")
+        limit = "" if self._limit_s is None else f", limit {self._limit_s:.0f} s"
+        terminalreporter.write_line(
+            f"processor time: {self.total_s:.0f} s ({self.recorded_total_s:.0f} s at the speed of "
+            f"durations.json{limit})"
+        )
