@@ -113,11 +113,11 @@ def classical(
         place_baseline,
     )
 
-    known = _baseline_names()
-    if name not in known:
-        others = (*known, *_SYNTHESIZERS)
+    names = _baseline_names()
+    if name not in names:
+        choices = (*names, *_SYNTHESIZERS)
         raise unknown_name(
-            "method", name, others, "'sccl synth list' and 'sccl synth --help' list all"
+            "method", name, choices, "'sccl synth list' and 'sccl synth --help' list all"
         )
     machine = resolve_topology(topo)
     subject = build_problem(machine, *parse_collective(machine, collective, root, None, groups))
