@@ -12,12 +12,13 @@ from docs.made import fill
 
 _REMOTE = "https://unpkg.com/iframe-worker/shim"
 _MATH = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_WITHOUT_CONTENTS = {"index.md", "comparisons.md", "peers.md"}  # their tables take the width
+_WIDE = {"index.md", "results/comparisons.md", "explanation/related-work.md"}
+"""Pages without a table of contents, because their tables take the width."""
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return the text of a page with rendered formulas and the full reference."""
-    if page.file.src_uri in _WITHOUT_CONTENTS:
+    if page.file.src_uri in _WIDE:
         page.meta["hide"] = ["toc"]
     markdown = fill(markdown, full=True)
     return _MATH.sub(

@@ -200,7 +200,7 @@ def test_tables_page_repeats_the_measured_seconds() -> None:
 
 
 def test_optima_of_peers_are_the_bounds_of_ours() -> None:
-    text = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "explanation" / "related-work.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (dgx1|z52|ndv2x2|ndv2x4) \| ([\d/]+) \|", text, re.MULTILINE)
     assert len(rows) == 4
     for machine, optimum in rows:
