@@ -75,7 +75,8 @@ def _page(word: str, verbs: list[Verb]) -> str:
 
 
 def _command(verb: Verb) -> Iterator[str]:
-    yield escape(load_verb(verb).help)
+    command: Any = load_verb(verb)
+    yield escape(command.help)
     yield "\n".join(("```text", *verb.examples, "```"))
     rows = _rows(verb)
     own = [row for row in rows if row not in _common_rows()]
@@ -112,7 +113,7 @@ def _rows(verb: Verb) -> tuple[str, ...]:
     The help hides two kinds of options: those that the command only refuses, and those with an
     environment variable. Only the latter have a row.
     """
-    command = load_verb(verb)
+    command: Any = load_verb(verb)
     hints = get_type_hints(command.callback)
     return tuple(
         _parameter(parameter, hints[parameter.name])
