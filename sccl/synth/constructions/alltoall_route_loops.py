@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from sccl.compiled import compiled
+from sccl.synth.limits import INFINITE
 
 _UNIT_BITS = 20  # bits of the load of a constraint that is the fullest of its step
 _NOISE_BITS = 10  # bits
-_INFINITE_COST = 1 << 61
-"""Larger than any sum of costs, with room to add one in 64 bits."""
 
 
 @compiled
@@ -125,7 +124,7 @@ def _cheapest_paths(  # noqa: PLR0913, PLR0917 - likewise
     Args:
         first: by rank, when it can be reached first.
     """
-    cost[0, :] = _INFINITE_COST
+    cost[0, :] = INFINITE
     cost[0, rank] = 0
     for time in range(price.shape[0]):
         for v in range(len(first)):

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from sccl.core.algorithm import Send, make_send
 from sccl.core.arrays import IntArray
 from sccl.core.topology import Topology
-from sccl.synth.constructions.bfb import MAX_SENDS
 from sccl.synth.constructions.bfb_costs import all_distances
+from sccl.synth.limits import MAX_TABLE_ROWS
 from sccl.topo.symmetry.permutations import Orbits, Permutation
 from sccl.topo.symmetry.regular_groups import SemiregularGroup, find_semiregular_group
 
@@ -75,7 +75,10 @@ def find_routes(
     group = find_semiregular_group(symmetries, ranks) if symmetries else None
     firsts = group.representatives if group else tuple(range(ranks))
     work = steps * len(topology.links) * len(firsts)
-    if len(firsts) * ranks * pieces * steps > 8 * MAX_SENDS or 4 * _PASSES[0][0] * work > _MAX_WORK:
+    if (
+        len(firsts) * ranks * pieces * steps > 8 * MAX_TABLE_ROWS
+        or 4 * _PASSES[0][0] * work > _MAX_WORK
+    ):
         return None
     far = all_distances(topology)
     if int(far.max()) > steps:

@@ -20,9 +20,6 @@ from sccl.core.topology import Topology
 from sccl.errors import UnreachableError
 from sccl.synth.constructions.bipartite_split import min_max_load
 
-MAX_RANKS = 4096
-"""Beyond, the distances of all pairs of ranks take more than some 100 MB."""
-
 _MAX_SUBSET_LINKS = 10  # of a rank: all sets of so many are looked at, of more by flows
 
 

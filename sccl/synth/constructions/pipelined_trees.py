@@ -28,14 +28,13 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
 from sccl.solvers.network_flow import FlowNetwork
-from sccl.synth.constructions.rip_up_trees import MAX_TREE_SEARCH_RANKS
+from sccl.synth.limits import MAX_SEARCH_RANKS, MAX_SENDS
 
 NAME = "construction (disjoint trees)"
 
 _MAX_WORK = 4e9  # elementary operations
 _TRIES = 16  # of which the lowest trees are taken: torus:16x16 has 26, or 22 to 24
 # In 60 steps on mesh:16x16, trees with congestion prices have R/C = 187/171, and these have 30/31.
-_MAX_SENDS = 300_000  # that are written out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +67,7 @@ class DisjointTrees:
             collective: the broadcast, whose C is at most the number of chunks that trees deliver.
             times: rounds of each step.
         """
-        if collective.num_chunks * (topology.ranks - 1) > _MAX_SENDS:
+        if collective.num_chunks * (topology.ranks - 1) > MAX_SENDS:
             return None
         slots = [
             (tree, begin)
@@ -92,9 +91,7 @@ def answer(instance: Instance) -> Sat | None:
     """Return an algorithm of many ranks, judged. None: its trees need more rounds, or are none."""
     begin = time.perf_counter()
     topology, collective, steps = instance.topology, instance.collective, instance.steps
-    disjoint = (
-        disjoint_trees(topology, collective) if topology.ranks > MAX_TREE_SEARCH_RANKS else None
-    )
+    disjoint = disjoint_trees(topology, collective) if topology.ranks > MAX_SEARCH_RANKS else None
     times = instance.rounds // steps
     if disjoint is None or collective.num_chunks > times * sum(disjoint.chunks_per_tree(steps)):
         return None

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sccl.compiled import compiled
-
-_INFINITE_COST = 1e18
-"""Larger than any sum of costs."""
+from sccl.synth.limits import INFINITE
 
 
 @compiled
@@ -73,7 +71,7 @@ def grow_tree(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
         since: by rank, 0 for holders. Out: the time from which others hold it.
     """
     steps = cost.shape[1]
-    far[:, :] = _INFINITE_COST
+    far[:, :] = INFINITE
     through[:, :] = -2
     fresh[:, :] = False
     in_link[:] = -1

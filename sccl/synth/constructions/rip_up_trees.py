@@ -28,11 +28,9 @@ from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.prove.bounds.timed_cuts import TimedRelaxation, timed_bound
+from sccl.synth.limits import MAX_REFINED_SENDS, MAX_SEARCH_RANKS
 
 NAME = "construction (trees)"
-
-MAX_TREE_SEARCH_RANKS = 32
-"""Ranks up to which packings and solvers do better, in their time."""
 
 _MIN_CHUNKS = 8  # chunks
 _MAX_PASSES = 60
@@ -41,7 +39,6 @@ _MAX_PASSES = 60
 _MIN_AFFORDABLE_PASSES = 20  # passes: of so few chunks that there are these
 _MIN_PASSES = 4  # passes before steps get more rounds
 _MAX_WORK = 1.5e10  # elementary operations, of about a nanosecond
-_MAX_SENDS = 200_000  # of an algorithm at most
 _MIN_ROUNDS_PER_STEP = 5  # rounds: with fewer, rounding makes much of a difference
 _MAX_SOLVER_SIZE = 30_000  # chunks times links times steps, up to which a solver may do better
 
@@ -205,7 +202,7 @@ def approach_bound(
         _MIN_ROUNDS_PER_STEP * relaxation.steps / (relaxation.bound.value * collective.chunks)
     )
     at_most = min(
-        _MAX_SENDS // len(machine.missing),
+        MAX_REFINED_SENDS // len(machine.missing),
         int(_MAX_WORK / (_MIN_AFFORDABLE_PASSES * machine.work_per_tree)),
     )
     chunks = max(_MIN_CHUNKS, min(chunks, at_most))
@@ -221,7 +218,7 @@ def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
     """
     begin = time.perf_counter()
     topology, collective, steps = instance.topology, instance.collective, instance.steps
-    asked = topology.ranks > MAX_TREE_SEARCH_RANKS and has_single_class(collective)
+    asked = topology.ranks > MAX_SEARCH_RANKS and has_single_class(collective)
     if not asked or farthest_pair(topology, collective).steps > steps:
         return None
     unit = replace(collective, chunks=1, num_chunks=1)
@@ -231,7 +228,11 @@ def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
     if relaxation is not None and instance.rounds < relaxation.bound.value * chunks:
         why = f"with {steps} steps R/C is at least {relaxation.bound.value} (cuts through time)"
         return Unsat(why, NAME, time.perf_counter() - begin)
-    if relaxation is None or not relaxation.rho or chunks * len(machine.missing) > _MAX_SENDS:
+    if (
+        relaxation is None
+        or not relaxation.rho
+        or chunks * len(machine.missing) > MAX_REFINED_SENDS
+    ):
         return None
     grown = machine.grow_trees(relaxation.rho, chunks, instance.rounds)
     seconds = time.perf_counter() - begin

@@ -26,12 +26,11 @@ from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.judge import require_valid, violations
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.synth.constructions.scatter_flow import attain_bound
+from sccl.synth.limits import MAX_SENDS
 from sccl.topo.symmetry.automorphisms import generator_groups
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import prune
 
-_MAX_SENDS = 300_000  # that are written out
-# In 32 steps on torus:16x16, trees with congestion prices have R/C = 65/126, and this has 255/512.
 _MAX_VERIFIED_SENDS = 20_000_000  # sends of an allgather that are executed
 
 
@@ -105,7 +104,7 @@ def _build_broadcast(
     parts = first.collective.chunks // ranks
     times = lcm(parts, second.collective.chunks)
     chunks = ranks * times
-    if chunks * (ranks - 1) > _MAX_SENDS:
+    if chunks * (ranks - 1) > MAX_SENDS:
         return None
     copies, again = times // parts, times // second.collective.chunks
     sends = _copy_sends(first.sends, copies, first.collective.num_chunks, 0)

@@ -36,17 +36,12 @@ from sccl.core.arrays import IntArray
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.topology import Topology
+from sccl.synth.limits import INFINITE, MAX_CUT_RANKS, MAX_TABLE_ROWS
 from sccl.synth.network.adjacency import strong_components
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.network.cut_capacity import CutCapacity, LinkGroup
-from sccl.synth.network.relay_bounds import (
-    MAX_JOINT_RANKS,
-    MAX_PAIRS,
-    RelayDistances,
-    first_feasible_tick,
-    spread_ticks,
-)
-from sccl.synth.network.shortest_paths import UNREACHABLE, ShortestPaths
+from sccl.synth.network.relay_bounds import RelayDistances, first_feasible_tick, spread_ticks
+from sccl.synth.network.shortest_paths import ShortestPaths
 from sccl.synth.network.switch_distances import has_detours, has_overlapping_alphas, nearest_paths
 from sccl.synth.network.transfers import Demand, stalled_error
 
@@ -213,7 +208,7 @@ def _relay_ticks(
         lower_bound: Another lower bound, returned unless this one is larger.
     """
     topology, ranks = pipes.topology, paths.nodes
-    if ranks**2 > MAX_PAIRS or any(switch.copies for switch in topology.switches):
+    if ranks**2 > MAX_TABLE_ROWS or any(switch.copies for switch in topology.switches):
         return lower_bound
     spread = RelayDistances(paths)
     always = np.zeros(ranks, dtype=np.int64)
@@ -234,7 +229,7 @@ def _relay_ticks(
                 continue
             seen.add(key)
             lower_bound = spread_ticks(pipes, links, near, chunks, lower_bound)
-            if 1 < len(inside) <= MAX_JOINT_RANKS and len(within):
+            if 1 < len(inside) <= MAX_CUT_RANKS and len(within):
                 lower_bound = first_feasible_tick(
                     plain, links, within, len(inside), chunks, lower_bound
                 )
@@ -269,7 +264,7 @@ def allreduce_bound_ticks(
     everywhere = np.zeros(ranks, dtype=np.int64)
     pipes = CutCapacity(topology, clock, everywhere, everywhere)
     around, lower_bound = _detour_bound(paths, ranks), 0
-    if around >= UNREACHABLE:  # of those that reduce together each may yet reach the others
+    if around >= INFINITE:  # of those that reduce together each may yet reach the others
         lower_bound = _max_pair_distance(paths, reduced)
     for group in _groupings(topology, net):
         crosses, groups = group[pipes.src] != group[pipes.dst], int(group[:ranks].max()) + 1
@@ -308,7 +303,7 @@ def _max_pair_distance(paths: ShortestPaths, reduced: list[tuple[IntArray, int]]
         for together, _ in reduced
         for rank in together.tolist()
     )
-    if longest >= UNREACHABLE:
+    if longest >= INFINITE:
         raise stalled_error()
     return longest
 
@@ -436,6 +431,6 @@ def _max_distance(paths: ShortestPaths, demand: Demand) -> int:
             wanted.setdefault(tuple(sources[chunk]), set()).add(rank)
     for ranks, others in wanted.items():
         longest = max(longest, int(paths.distances_from(list(ranks))[sorted(others)].max()))
-    if longest >= UNREACHABLE:
+    if longest >= INFINITE:
         raise stalled_error()
     return longest

@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from sccl.core.arrays import FloatArray
+from sccl.synth.limits import TOLERANCE
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.master import Master
 from sccl.synth.packing.price_sets import NoTreeError
 from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
-
-_TOLERANCE = 1e-6
-"""Relative gap at which a packing counts as optimal."""
 
 _SMOOTHING = 0.7
 """Weight of the kept prices (Wentges 1997), which keeps prices from oscillating."""
@@ -135,10 +133,7 @@ class SlotColumnGeneration:
             notify(self.lower_bound * unit, value * unit)
             if value * unit <= target_us or self.spent > effort or time.perf_counter() > deadline:
                 break
-            if (
-                value - self.lower_bound <= _TOLERANCE * value
-                or self.lower_bound * unit >= hopeless
-            ):
+            if value - self.lower_bound <= TOLERANCE * value or self.lower_bound * unit >= hopeless:
                 if not self._search_trees():
                     break
                 continue

@@ -28,15 +28,9 @@ import numpy as np
 from sccl.compiled import compiled
 from sccl.core.arrays import BoolArray, IntArray
 from sccl.core.ids import Edge
+from sccl.synth.limits import ELEMENT_EFFORT, INFINITE
 from sccl.synth.packing.flow_problem import SlotTree
-from sccl.synth.packing.price_sets import INFINITE, TreeDemand
-
-ELEMENT_EFFORT = 3e-9
-"""Effort of one element of an array.
-
-An estimate that does not depend on how busy a machine is, in the unit of CP-SAT's deterministic
-time, which takes one to five seconds.
-"""
+from sccl.synth.packing.price_sets import TreeDemand
 
 _SEED = 1  # CP-SAT's own
 _MAX_NODES, _MAX_OPEN_NODES = 2_000, 128

@@ -15,15 +15,10 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
 from sccl.errors import TooLargeError
+from sccl.synth.limits import INFINITE, PRICE_SCALE
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.price_rounds import RoundPricing
-from sccl.synth.packing.price_sets import (
-    INFINITE,
-    WORK_EFFORT,
-    NoTreeError,
-    SetTables,
-    TreeProblem,
-)
+from sccl.synth.packing.price_sets import WORK_EFFORT, NoTreeError, SetTables, TreeProblem
 from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.problem import MAX_SUBSET_RANKS
 
@@ -40,9 +35,6 @@ _GOAL_EFFORT = 1e-8
 
 _TABLE_FACTOR = 8
 """Times what tables are said to take elsewhere: what they were seen to take, filled in twice."""
-
-_COST_SCALE = 1 << 30
-"""The largest cost of a send as an integer."""
 
 
 class _RootChoice(NamedTuple):
@@ -219,7 +211,7 @@ class TreePairPricing(TreePricing):
         See :class:`TreePricing`.
         """
         del lightly  # there is no search
-        cost = np.floor(prices * (_COST_SCALE / (float(prices.max(initial=0.0)) or 1.0)))
+        cost = np.floor(prices * (PRICE_SCALE / (float(prices.max(initial=0.0)) or 1.0)))
         costs = reverse_costs(cost.astype(np.int64) * 64 + 1, arrive)
         price, tree = self.rounds.cheapest(*costs.down)
         candidates = [(pair.cheapest(costs), pair) for pair in self._pairs]

@@ -21,12 +21,9 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
 from sccl.core.ids import Edge
+from sccl.synth.limits import INFINITE, MAX_SEARCH_RANKS
 from sccl.synth.network.product_coordinates import Coordinates, find_coordinates
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
-from sccl.synth.packing.price_sets import INFINITE
-
-_MAX_RANKS = 32
-"""Limit on ranks, since there are many pairs of links."""
 
 _MAX_PLANS = 1000
 """Largest number of plans that are priced each time. Plans that exchange most data come first."""
@@ -94,7 +91,7 @@ class RoundPricing:
         self._is_transitive = (
             len(images) == ranks
         )  # a role of one rank in a plan is the role of each in an image of it
-        plans = list(self._plans(ranks)) if 3 < ranks <= _MAX_RANKS else []
+        plans = list(self._plans(ranks)) if 3 < ranks <= MAX_SEARCH_RANKS else []
         self.plans = sorted(dict.fromkeys(plans), key=lambda p: len(p.broadcast_rounds))[
             :_MAX_PLANS
         ]

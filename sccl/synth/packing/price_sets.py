@@ -18,11 +18,9 @@ import numpy as np
 
 from sccl.compiled import compiled
 from sccl.core.arrays import IntArray
+from sccl.synth.limits import INFINITE
 from sccl.synth.packing.flow_problem import FlowCommodity, FlowProblem, SlotTree
 from sccl.synth.packing.problem import Commodity, PackingProblem
-
-INFINITE = 1 << 60
-"""Dearer than any tree. The sum of two stays within 64 bits."""
 
 
 class NodeGroups(NamedTuple):

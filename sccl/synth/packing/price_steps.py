@@ -19,26 +19,18 @@ from numpy.typing import NDArray
 from sccl.core.arrays import IntArray
 from sccl.core.ids import Edge
 from sccl.errors import TooLargeError
+from sccl.synth.limits import INFINITE, MAX_CAPACITY
 from sccl.synth.packing.price_branching import TreeSearch, tree_network
 from sccl.synth.packing.price_pairs import PairTables, reverse_costs
-from sccl.synth.packing.price_sets import (
-    INFINITE,
-    WORK_EFFORT,
-    SetTables,
-    chunk_starts,
-    with_start_links,
-)
+from sccl.synth.packing.price_sets import WORK_EFFORT, SetTables, chunk_starts, with_start_links
 from sccl.synth.packing.problem import MAX_TREE_WORK, Commodity, PackingProblem, StepTree
-
-_MAX_TREE_COST = 1 << 52
-"""Largest cost of a tree: sums of a few, and objectives of CP-SAT, stay within 64 bits."""
 
 _TREE_EFFORT = 30.0  # units for a tree, of which CP-SAT takes 7 ms on two NDv2
 
 
 def max_price_scale(ranks: int) -> int:
     """Return the largest integer for a price of 1 that keeps tree costs below the largest."""
-    return _MAX_TREE_COST // (2 * (ranks + 1) ** 2)
+    return MAX_CAPACITY // (2 * (ranks + 1) ** 2)
 
 
 class PricedTimeWindow:
@@ -146,7 +138,7 @@ class SearchPricer:
         Raises:
             TimeoutError: it was not found with the effort for a tree, or before the deadline.
         """
-        cheapest = self.cheapest_below(prices, _MAX_TREE_COST)
+        cheapest = self.cheapest_below(prices, MAX_CAPACITY)
         assert cheapest is not None, "each rank can be reached in the steps that there are"
         return cheapest
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from sccl.core.arrays import BoolArray, FloatArray, IntArray
 from sccl.errors import TooLargeError
+from sccl.synth.limits import INFINITE, PRICE_SCALE
 from sccl.synth.packing.flow_problem import FlowCommodity, FlowProblem, SlotTree
 from sccl.synth.packing.price_branching import TreeSearch, insert_targets, tree_network
 from sccl.synth.packing.price_sets import (
-    INFINITE,
     WORK_EFFORT,
     NoTreeError,
     SetTables,
@@ -35,9 +35,6 @@ _TREE_EFFORT = 0.5
 """Limit on the effort of CP-SAT for a tree that branching does not find. Without searched trees,
 the lower bound of an allgather of 4 KB per rank on torus:4x4@50,25GB falls from 2.84 to 2.83 us.
 """
-
-_COST_SCALE = 1 << 30
-"""The largest cost of a send as an integer: sums stay far below 64 bits."""
 
 
 class TreePricing:
@@ -103,7 +100,7 @@ class TreePricing:
         part, and a send more is a 64th of one: so by no more parts than trees have sends.
         """
         sends = 3 * (self.problem.topology.ranks + len(self.starts))
-        return sends * (float(prices.max(initial=0.0)) or 1.0) / _COST_SCALE
+        return sends * (float(prices.max(initial=0.0)) or 1.0) / PRICE_SCALE
 
     def cheapest(
         self, prices: FloatArray, arrive: IntArray, *, lightly: bool = False
@@ -123,14 +120,14 @@ class TreePricing:
         links = len(prices)
         max_price = float(prices.max(initial=0.0)) or 1.0
         # Free sends get a small cost, which excludes loops.
-        cost = np.floor(prices * (_COST_SCALE / max_price)).astype(np.int64) * 64 + 1
+        cost = np.floor(prices * (PRICE_SCALE / max_price)).astype(np.int64) * 64 + 1
         if not self.tables:
             trees = [
                 self._grow_tree(c, cost, arrive, lightly=lightly)
                 for c in range(len(self.problem.commodities))
             ]
             # each send costs 1 more than its price
-            part, sends = max_price / _COST_SCALE / 64, self.problem.topology.ranks
+            part, sends = max_price / PRICE_SCALE / 64, self.problem.topology.ranks
             return [
                 (
                     sum(prices[use] for use in sorted(tree))

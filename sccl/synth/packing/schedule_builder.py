@@ -11,6 +11,7 @@ from sccl.collectives import Dual, Spec
 from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.schedule import MAX_TIME, Schedule, build_schedule
 from sccl.core.topology import Topology
+from sccl.synth.limits import MAX_REFINED_SENDS, MIN_GAIN
 from sccl.synth.packing.flow_problem import FlowProblem, routes_between_ranks
 from sccl.synth.packing.port_matching import plan_port_matching
 from sccl.synth.packing.send_plans import (
@@ -46,23 +47,14 @@ _EXTRA_PIECES_DIVISOR = 8
 MAX_SENDS, MAX_MATCHED_SENDS = 60_000, 300_000
 """Largest numbers of sends, for packings and for chunks of one size, which are placed once."""
 
-_MAX_NEAR_SENDS = 200_000
-"""Largest number of sends of a packing if repeating the last gain would reach the target."""
-
 _MAX_IDLE, _IDLE_RATIO = 2, 1 - 1e-3
 """So often in turn more parts take more than that part of the time, and no more are tried."""
-
-_MAX_PLACED_SENDS = 200_000
-"""Sends that are placed again, however few there are of them at a time."""
 
 _MAX_PASSES = 12
 """Largest number of placements of one packing."""
 
 _SEND_EFFORT = 3e-6
 """Budget of one send, in units of some seconds."""
-
-_MIN_GAIN_RATIO = 1 - 1e-4
-"""Smaller chunks that take more than that part of the time are not made smaller again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +121,17 @@ class ScheduleBuilder:
             ticks = self._keep_best(plan, self._place_plan(plan))
             if self.ticks <= target_us * PS_PER_US or not thorough:
                 break
-            if ticks > before * _MIN_GAIN_RATIO:
+            if ticks > before * (1 - MIN_GAIN):
                 break
             near = before < float("inf") and 2 * ticks - before <= target_us * PS_PER_US
             soon = 3 * ticks - before <= 2 * target_us * PS_PER_US
-            before, max_sends = ticks, _MAX_NEAR_SENDS if near else MAX_SENDS
+            before, max_sends = ticks, MAX_REFINED_SENDS if near else MAX_SENDS
         return self.us
 
     def _place_plan(self, plan: SendPlan) -> list[PlacedSend]:
         """Return the sends of a plan, each as soon as may be."""
         many = max(1, len(plan.sends))
-        passes = min(_MAX_PASSES, _MAX_PLACED_SENDS // many)
+        passes = min(_MAX_PASSES, MAX_REFINED_SENDS // many)
         self.effort += _SEND_EFFORT * many * (1 + passes)
         return place_plan(self.problem, plan, self.directions, passes)
 

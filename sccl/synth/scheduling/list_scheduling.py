@@ -11,7 +11,7 @@ import heapq
 import random
 from collections.abc import Callable, Sequence
 
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit
 
@@ -86,7 +86,7 @@ def _earliest_tree(
         missing.discard(rank)
         for path in problem.routes_from[rank]:
             arrives = earliest_common_fit(held, hops[path], at) + cost[path]
-            if arrives < soonest.get(problem.dst[path], UNREACHABLE):
+            if arrives < soonest.get(problem.dst[path], INFINITE):
                 soonest[problem.dst[path]], via[problem.dst[path]] = arrives, path
                 heapq.heappush(queue, (arrives, problem.dst[path]))
     used: set[int] = set()

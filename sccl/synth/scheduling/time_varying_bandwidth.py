@@ -21,8 +21,8 @@ from math import ceil, floor
 from sccl.core.clock import MAX_TICKS, PS_PER_US, AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.core.variable_bandwidth import StepFunction, VariableBandwidth
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.routes import Routes
-from sccl.synth.network.shortest_paths import UNREACHABLE
 
 
 class TransferCurve:
@@ -150,7 +150,7 @@ class VaryingRoutes:
             if segment.curve is not None:
                 passes = segment.curve.ticks_for(start + segment.offset + delay, Fraction(1))
                 if passes is None or passes > MAX_TICKS:
-                    passes = UNREACHABLE
+                    passes = INFINITE
                 took = max(took, passes)
             extra_ticks.append(took - segment.ticks)
             delay += extra_ticks[-1]

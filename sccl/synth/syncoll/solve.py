@@ -25,7 +25,8 @@ from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, EffortMeter
 from sccl.synth import constructions
-from sccl.synth.syncoll.encoding_time_indexed import MAX_TRANSFERS, count_variables
+from sccl.synth.limits import MAX_VARIABLES
+from sccl.synth.syncoll.encoding_time_indexed import count_variables
 from sccl.synth.syncoll.greedy import schedule_greedily
 from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
 from sccl.transform import prune
@@ -293,13 +294,13 @@ def _symmetric_effort(instance: Instance, effort: Effort) -> Effort:
 def _size_refusal(instance: Instance) -> StopReason:
     """Return why the model of an instance is not built, if it is not."""
     variables = instance.collective.num_chunks * len(instance.topology.links)
-    if variables <= MAX_TRANSFERS:  # a link is useful for a chunk in about one step, or in more
+    if variables <= MAX_VARIABLES:  # a link is useful for a chunk in about one step, or in more
         variables = count_variables(instance)
-    if variables <= MAX_TRANSFERS:
+    if variables <= MAX_VARIABLES:
         return NOT_STOPPED
     return StopReason(
         StopKind.TOO_LARGE,
-        f"too large: {variables} variables, this version tries up to {MAX_TRANSFERS}",
+        f"too large: {variables} variables, this version tries up to {MAX_VARIABLES}",
     )
 
 

@@ -38,6 +38,7 @@ from sccl.synth.constructions import (
     construct_algorithm,
     cost_without_search,
 )
+from sccl.synth.limits import MAX_PROGRAM_RANKS
 from sccl.synth.syncoll.pareto import (
     LevelOptimum,
     ParetoSearch,
@@ -49,8 +50,6 @@ from sccl.transform import InstanceSolver, Question, build_question, solve_quest
 if TYPE_CHECKING:
     from sccl.synth.common.algorithm_folder import AlgorithmFolder
     from sccl.synth.common.prefetch import Prefetch
-
-_MAX_LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
 
 
 @dataclass(slots=True)
@@ -344,7 +343,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     if folder:
         folder.prepare()
     step_limits = None if limits is None else limits(topology, spec, bounds)
-    is_large = topology.ranks > _MAX_LIMIT_RANKS
+    is_large = topology.ranks > MAX_PROGRAM_RANKS
     are_quick = step_limits is not None and step_limits.are_quick()
     oracle = _SweepOracle(
         topology,

@@ -21,6 +21,7 @@ from sccl.core.clock import AlphaModel
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Request
+from sccl.synth.limits import MAX_INTERVALS
 from sccl.synth.scheduling.bounds import compute_lower_bound, latency_bound_ticks
 from sccl.synth.scheduling.intervals_cpsat import IntervalModel, SymmetryAction
 from sccl.synth.scheduling.neighborhoods import NeighborhoodSearch
@@ -40,9 +41,6 @@ from sccl.synth.taccl.ordering import LINK_ORDERS, order_transfers
 from sccl.synth.taccl.parallel_schedule import schedule_in_parallel
 from sccl.synth.taccl.route_trees import Direction, LinkOrder
 from sccl.synth.taccl.routing import RoutingResult, allowed_routes, shortest_routes, solve_routing
-
-MAX_EXACT_INTERVALS = 6_000
-"""Intervals of a model of all that is sent, its routes being known."""
 
 MAX_NEIGHBORHOOD_SIZE = 480_000
 """Chunks times ways, up to which some chunks at a time are planned again."""
@@ -337,7 +335,7 @@ class SketchedPhase:
         left = spending.remaining(units * _EXACT_SHARE)
         if self.is_done or left is None or spending.is_exhausted():
             return
-        if len(pairs) <= MAX_EXACT_INTERVALS and not self.has_fixed_order:
+        if len(pairs) <= MAX_INTERVALS and not self.has_fixed_order:
             best = self.finish
             model = IntervalModel(
                 self.problem,

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import UInt64Array
+from sccl.synth.limits import WORK_PER_CALL
 from sccl.synth.network.arrays import NetworkArrays
-from sccl.synth.network.transfers import WORK_PER_CALL, Demand, Pause, stalled_error
+from sccl.synth.network.transfers import Demand, Pause, stalled_error
 from sccl.synth.tacos.bitsets import IN_WORD, ONE, random_state, shuffle_chunks
 from sccl.synth.tacos.matching_uniform_loops import (
     ROUND,

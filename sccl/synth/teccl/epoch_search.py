@@ -19,14 +19,12 @@ from functools import partial
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.limits import MAX_VARIABLES
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend
 from sccl.synth.scheduling.serial import prune_sends, serial_schedule
 from sccl.synth.teccl.epochs import MAX_EPOCHS, Epochs, count_epochs
 from sccl.synth.teccl.milp import EpochMilp, MilpResult, OutOfTimeError
-
-MAX_VARIABLES = 1_500_000
-"""Approximate limit on the variables of a model."""
 
 EFFORT_SHARE = 0.5
 """Fraction of the remaining budget for one model, and of the remaining time for one round of A*.

@@ -28,6 +28,7 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.solvers.lp import SparseStatus
 from sccl.synth.common.contract import Request
+from sccl.synth.limits import MAX_COLUMNS, MAX_PROGRAM_RANKS
 from sccl.synth.packing.flow_lp import FlowProgram, is_unicast
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
@@ -36,9 +37,6 @@ from sccl.synth.packing.slots import TimedPacking, uniform_slots
 from sccl.synth.scheduling.problem import build_problem as build_chunk_problem
 from sccl.synth.teccl.epochs import AUTO, MAX_EPOCHS, epoch_length_us
 from sccl.synth.teccl.options import Options
-
-MAX_COLUMNS = 400_000
-"""Limit on the columns of a program."""
 
 _MAX_AUTO_COLUMNS = 60_000
 """Limit on the columns of a program with automatic epochs."""
@@ -51,9 +49,6 @@ _UNITS_PER_PIVOT, _UNITS_PER_COLUMN = 4e-9, 1e-5
 
 DEFAULT_UNITS = 2.0
 """Default effort, in units."""
-
-MAX_RANKS = 256
-"""Largest number of ranks of the LP."""
 
 _MAX_PROGRAM_UNITS = 30.0
 """Limit on the effort of one program, in units."""
@@ -235,10 +230,10 @@ def _build_problem(request: Request, options: Options, dual: Dual) -> FlowProble
             "switch is hyperedge in model lp, expected machine, copy or nocopy: with split "
             "chunks, links do not send one chunk at a time"
         )
-    if topology.ranks > MAX_RANKS:
+    if topology.ranks > MAX_PROGRAM_RANKS:
         raise TooLargeError(
-            f"topology {topology.name!r} has {topology.ranks} ranks, at most {MAX_RANKS} are "
-            "served by model lp: ask 'sccl synth tacos'"
+            f"topology {topology.name!r} has {topology.ranks} ranks, at most {MAX_PROGRAM_RANKS} "
+            "are served by model lp: ask 'sccl synth tacos'"
         )
     if request.spec.combining:
         hint = "; for as many bytes per rank, run lp on alltoall to get the arrival times"

@@ -25,6 +25,7 @@ from typing import TypeVar
 from sccl.solvers import cpsat, milp
 from sccl.solvers.cpsat import CpModel, IntVar
 from sccl.solvers.effort import Effort
+from sccl.synth.limits import MAX_LOAD
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend
 from sccl.synth.teccl.epochs import Epochs, EpochSpan
@@ -36,9 +37,6 @@ STRATEGY = cpsat.Strategy(is_presolved=False)
 
 _ROUNDING = 0.5
 """Threshold for values of MIP solvers, which are only approximately 0 or 1."""
-
-_CAPACITY_BITS = 40
-"""Maximum number of bits of a capacity in the model. Solvers use 64 bits for sums."""
 
 _REWARD = 10_000
 """Reward for a chunk at its destination, and again for its arrival in the first epoch."""
@@ -335,7 +333,7 @@ class EpochMilp:
                     self.model.add_at_most_one(x for _, x in loads)
             else:  # rounded down, so that a refutation is valid: exact time is assigned later
                 unit = gcd(capacity, *(load for load, _ in loads))
-                unit *= max(1, capacity // unit >> _CAPACITY_BITS)
+                unit *= max(1, capacity // unit // MAX_LOAD)
                 self.model.add(sum(load // unit * x for load, x in loads) <= -(-capacity // unit))
 
     def _group_departures(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE
 from sccl.synth.scheduling.justify import ProjectSchedule
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.teccl.demand_chains import Chain, ChainSend, is_partial_result
@@ -132,7 +132,7 @@ class _RootSearch:
         problem, load = self.problem, [0] * len(self.problem.capacity)
         pairs = sorted((self._pair_time(path), path) for path in self._opposite_route)[:_MAX_PAIRS]
         for chunk_trees in self.trees:
-            best, least_busy = chunk_trees, UNREACHABLE
+            best, least_busy = chunk_trees, INFINITE
             for around, path in pairs:
                 grown = self._grow_trees(load, path)
                 held = [

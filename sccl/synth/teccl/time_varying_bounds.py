@@ -18,7 +18,7 @@ from sccl.core.clock import MAX_TICKS
 from sccl.core.formatting import format_count
 from sccl.core.schedule import MAX_TIME
 from sccl.errors import UnreachableError
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
 
@@ -84,7 +84,7 @@ def _earliest_arrivals(
         for path in problem.routes_from[rank]:
             if problem.dst[path] not in arrivals:
                 at = arrives(chunk, path, time)
-                if at < UNREACHABLE:
+                if at < INFINITE:
                     heapq.heappush(heap, (at, problem.dst[path]))
     return arrivals
 

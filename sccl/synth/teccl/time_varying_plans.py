@@ -27,7 +27,7 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import serial_schedule
@@ -243,7 +243,7 @@ def _reschedule(problem: SchedulingProblem, plan: Schedule) -> Schedule | None:
     """Return a plan in its order at the bandwidth that there is. None: it takes for ever."""
     rows = _plan_sends(problem, plan)
     exact = serial_schedule(problem, [send for send, _ in rows], 0)
-    if problem.finish(exact) >= UNREACHABLE:
+    if problem.finish(exact) >= INFINITE:
         return None
     table = np.array([(s.start, s.chunk, s.route) for s in exact], dtype=np.int64).reshape(-1, 3)
     hops = schedule_rows(

@@ -29,8 +29,6 @@ from sccl.synth.packing.by_steps.rounding import round_approximately
 from sccl.synth.packing.problem import MAX_SUBSET_RANKS, farthest_distance, root_choices
 
 TREE_SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and down for each chunk"
-MAX_RANKS = 64
-"""For limits of trees: beyond, a single one is long in coming."""
 
 _SEARCH_EFFORT_UNITS = 10.0  # of effort, for a limit where each tree is searched for
 
@@ -74,7 +72,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     """Return the limit frontier of allreduce by trees, of its one class.
 
     Args:
-        topology: of at most :data:`MAX_RANKS` ranks.
+        topology: of at most :data:`MAX_CUT_RANKS` ranks.
         spec: an allreduce, of all ranks or in process groups.
         max_steps: last S. None: six more than the fewest.
         seconds: limit for each. By default only effort ends them. If time has run out, nothing is

@@ -20,6 +20,7 @@ from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.synth.common.candidates import check_min_steps, round_vectors
 from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS, MAX_STEPS, SWEEP_LIMIT_UNITS
 from sccl.synth.constructions import construct_algorithm
+from sccl.synth.limits import MAX_SEARCH_RANKS
 from sccl.synth.packing.problem import (
     MAX_TREE_WORK,
     PackingProblem,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from sccl.prove.bounds.timed_cuts import TimedRelaxation
     from sccl.synth.packing.by_steps.solve import Packing
 
-_MAX_SEARCHED_RANKS = 32  # ranks up to which packings are optimal
 _NEAR_RATIO = Fraction(9, 8)  # of a bound
 _MAX_PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s
 
@@ -177,7 +177,7 @@ def _limit_by_construction(
         TooLargeError: there is no construction, and a packing would be too large.
     """
     machine, unit = phase.topology, dual.spec.at(dual.spec.unit)
-    if machine.ranks <= _MAX_SEARCHED_RANKS:
+    if machine.ranks <= MAX_SEARCH_RANKS:
         return None
     made = construct_algorithm(machine, unit, steps)
     upper = dual.bandwidth(made.bandwidth_cost) if made else None
@@ -323,10 +323,10 @@ def has_packing_limits(topology: Topology, spec: Spec) -> bool:
 
     There trees are grown one after the other, and cuts through time bound them.
     """
-    from sccl.synth.constructions.rip_up_trees import MAX_TREE_SEARCH_RANKS, has_single_class  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.constructions.rip_up_trees import has_single_class  # noqa: PLC0415 - loads NumPy
 
     dual = dual_of(spec)
-    many = topology.ranks > MAX_TREE_SEARCH_RANKS and dual.phases == 1
+    many = topology.ranks > MAX_SEARCH_RANKS and dual.phases == 1
     return not (many and has_single_class(dual.spec.at(dual.spec.unit)))
 
 

@@ -11,7 +11,8 @@ from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
 from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
-from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS, tree_bounds
+from sccl.synth.limits import MAX_CUT_RANKS
+from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.synth.packing.by_steps.options import Options
 from sccl.synth.packing.by_steps.rounding import round_approximately, round_to_algorithm
@@ -69,10 +70,10 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
     from sccl.synth.packing.problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
 
     topology, spec = request.topology, request.spec
-    if not is_allreduce(spec) or topology.ranks > MAX_RANKS:
+    if not is_allreduce(spec) or topology.ranks > MAX_CUT_RANKS:
         raise ParameterError(
             f"trees are given, but {spec.name} on {topology.ranks} ranks is no allreduce on up to "
-            f"{MAX_RANKS}: leave them out"
+            f"{MAX_CUT_RANKS}: leave them out"
         )
     bounds = tree_bounds(topology, spec)
     notify(bounds)

@@ -26,6 +26,7 @@ from sccl.core.step_limit import LimitProof
 from sccl.judge import require_valid
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
+from sccl.synth.limits import MAX_REFINED_SENDS
 from sccl.synth.packing.by_steps.solve import Packing, make_pricer
 from sccl.synth.packing.price_steps import max_price_scale
 from sccl.synth.packing.problem import PackingProblem, StepTree
@@ -33,9 +34,6 @@ from sccl.topo.symmetry.permutations import Permutation, map_ranks, rank_orbits
 
 _MAX_GROUP = 512
 """Largest group of symmetries whose images of a tree are written out."""
-
-_MAX_SENDS = 200_000
-"""Largest number of sends of a packing that is written down."""
 
 ChunkClass = tuple[frozenset[Rank], frozenset[Rank]]
 TimedSends = frozenset[tuple[Edge, int]]
@@ -78,7 +76,7 @@ def round_to_multiple(packing: Packing, times: int) -> Algorithm | None:
 
 def build_algorithm(problem: PackingProblem, parts: TreeParts, times: int) -> Algorithm | None:
     """Return the algorithm in which each tree carries its part of the chunks, rounded."""
-    if problem.collective.num_chunks * times > _MAX_SENDS:
+    if problem.collective.num_chunks * times > MAX_REFINED_SENDS:
         return None
     collective = replace(
         problem.collective,
@@ -94,7 +92,7 @@ def build_algorithm(problem: PackingProblem, parts: TreeParts, times: int) -> Al
         for (tree, _), count in zip(
             order, _largest_remainders([p for _, p in order], total), strict=True
         ):
-            if count * len(tree) + len(sends) > _MAX_SENDS:
+            if count * len(tree) + len(sends) > MAX_REFINED_SENDS:
                 return None
             reduced = (
                 _reduced_sends(tree, problem.topology.ranks, key[0])

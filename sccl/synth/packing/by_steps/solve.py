@@ -32,6 +32,7 @@ from sccl.core.bound import Bound, Measure
 from sccl.core.step_limit import StepPrices
 from sccl.core.topology import constraint_name
 from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
+from sccl.synth.limits import PRICE_SCALE, TOLERANCE
 from sccl.synth.packing.master import Master, MasterSolution, exact_solution, nearby_packing
 from sccl.synth.packing.price_pair_search import ReduceBroadcastSearch
 from sccl.synth.packing.price_steps import (
@@ -43,9 +44,6 @@ from sccl.synth.packing.price_steps import (
 )
 from sccl.synth.packing.problem import MAX_SUBSET_RANKS, Commodity, PackingProblem, StepTree
 from sccl.synth.packing.slots import TimeSlots
-
-_TOLERANCE = 1e-6
-"""Relative gap below which floating-point prices give way to exact ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, and a sta
         is_spent = time.perf_counter() > deadline or rounds == most_rounds or columns.spent > effort
         if target is not None:
             is_spent |= best > target or solution.value < float(target)
-        has_gap = solution.value - float(best) > _TOLERANCE
+        has_gap = solution.value - float(best) > TOLERANCE
         try:
             if has_gap and not is_spent and columns.improve(solution):
                 continue
@@ -166,7 +164,6 @@ def _constraint_prices(
     return tuple(sorted(named, key=lambda priced: (constraint_name(priced[0]), priced[1])))
 
 
-_SCALE = 1 << 26  # scale of prices as integers, smaller if a tree's cost could exceed 64 bits
 _SMOOTHING = 0.6
 """Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating."""
 
@@ -254,7 +251,7 @@ class ColumnGeneration:
         ]
         self.master = Master(problem, step_slots(problem))
         self.best: Bound[Fraction, ResourcePrices] = Bound(Measure.COST, floor, ResourcePrices())
-        self.scale = min(_SCALE, max_price_scale(problem.topology.ranks))
+        self.scale = min(PRICE_SCALE, max_price_scale(problem.topology.ranks))
         shape = (len(problem.resources), len(problem.edges))
         self.resource_uses = np.zeros(shape, dtype=np.int64)
         for i, resource in enumerate(problem.resources):

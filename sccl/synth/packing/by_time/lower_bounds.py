@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
+from sccl.synth.limits import ELEMENT_EFFORT, MAX_COLUMNS
 from sccl.synth.packing.column_generation import RoutePrices, SlotColumnGeneration
-from sccl.synth.packing.flow_lp import MAX_COLUMNS, FlowProgram, is_unicast
+from sccl.synth.packing.flow_lp import FlowProgram, is_unicast
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.price_branching import insert_targets, tree_network
 from sccl.synth.packing.price_sets import NoTreeError
@@ -35,9 +36,6 @@ that bounds begin with."""
 
 _FIRST_FLOW_EFFORT = 30.0
 """Effort for the first packing of flows without copies."""
-
-_PIVOT_EFFORT = 1e-9
-"""Effort per pivot and column."""
 
 MAX_SEARCHED_RANKS = 20
 """Largest number of ranks whose cheapest trees are searched, if tables of sets are too large."""
@@ -171,7 +169,7 @@ class LowerBoundSearch:
         self.notify(float(self.lower_bound), self.schedule_us)
         seconds = self.deadline - time.perf_counter()
         packing, result = program.solve(slots, float(self.lower_bound) or 1.0, left, seconds)
-        self.spent += _PIVOT_EFFORT * result.pivots * program.columns(slots.count)
+        self.spent += ELEMENT_EFFORT * result.pivots * program.columns(slots.count)
         return packing
 
     def _alpha_sums(self, limit: Fraction, count: int) -> frozenset[Fraction]:

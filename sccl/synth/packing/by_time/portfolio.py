@@ -21,6 +21,7 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
+from sccl.synth.limits import MAX_REFINED_SENDS
 
 CHUNK_COUNTS = (1, 4, 16, 64)
 """Per part, as long as there are not too many sends."""
@@ -29,9 +30,6 @@ FINE_CHUNK_COUNTS = (64, 256, 1024)
 """Numbers of chunks of one rank's data for all, if all ranks forward: finer is nearer to the
 bound.
 """
-
-_MAX_SENDS = 200_000
-"""Largest number of sends of a plan of another synthesizer."""
 
 _OVERLAP_EFFORT = 0.2
 """Effort for an allreduce with overlapping phases, if there is one with two phases."""
@@ -138,7 +136,7 @@ def refine_chunks(
     for chunks in FINE_CHUNK_COUNTS:
         seconds = deadline - time.perf_counter()
         many = chunks * request.topology.ranks
-        if best.objective <= target_us or seconds <= 0 or many > _MAX_SENDS:
+        if best.objective <= target_us or seconds <= 0 or many > MAX_REFINED_SENDS:
             break
         options = tacos.Options(chunks=chunks, alpha="travels", improve=0.0)
         try:
@@ -170,7 +168,7 @@ def plan_by_list_scheduling(
     each = sum(len(class_chunks) * len(post - pre) for (pre, post), class_chunks in classes)
     for chunks in CHUNK_COUNTS:
         seconds = deadline - time.perf_counter()
-        if best is not None and (each * chunks > _MAX_SENDS or seconds <= 0):
+        if best is not None and (each * chunks > MAX_REFINED_SENDS or seconds <= 0):
             ended = effort.timeout_reason if seconds <= 0 else NOT_STOPPED
             break
         options = tacos.Options(chunks=chunks, alpha="travels", improve=1.0)

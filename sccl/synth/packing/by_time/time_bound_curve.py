@@ -32,6 +32,7 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.prove.bounds.time_cuts import CompletionTimeBound, PriceLine
 from sccl.prove.check.time_bounds import is_valid_for_both_alphas
+from sccl.synth.limits import MIN_GAIN
 from sccl.synth.packing.by_time.lower_bounds import (
     LowerBoundSearch,
     SlotPriceProof,
@@ -50,9 +51,6 @@ one.
 
 MAX_RANKS = 16
 """Up to which prices are looked for: more ranks are not posed within a second."""
-
-_MIN_GAIN = 1e-4
-"""Minimum relative gain over the known bound for continuing the search for prices."""
 
 _FLOAT_MARGIN = 1 - Fraction(1, 10**9)
 """Safety factor on float results, for rounding errors of their sums."""
@@ -133,7 +131,7 @@ class _CurveSearch:
             return None
         floor, max_effort = self.curve.us(size), min(self.max_program_effort, self.effort)
         search = LowerBoundSearch(problem, engine, floor, effort=max_effort, trees=self.trees)
-        begin = search.raise_bound(_MIN_GAIN)
+        begin = search.raise_bound(MIN_GAIN)
         self.effort -= search.spent
         if search.proof is not None:
             line = build_price_line(problem, search.proof, size)

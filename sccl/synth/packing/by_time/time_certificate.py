@@ -38,6 +38,7 @@ from sccl.prove.check.time_bounds import LinearTimeBound, constraint_rates, pric
 from sccl.prove.check.time_claims import claimed_bound
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.common.claims import bound_claims, file_prefix, write_claims
+from sccl.synth.limits import PRICE_SCALE
 from sccl.synth.packing.by_time.ingress_relay import strongest_ingress_relay
 from sccl.synth.packing.by_time.lower_bounds import (
     LowerBoundSearch,
@@ -46,9 +47,6 @@ from sccl.synth.packing.by_time.lower_bounds import (
     select_engine,
 )
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
-
-_PRICE_SCALE = 2**32
-"""The largest price as an integer."""
 
 _CLOSE_RATIO = 1 - Fraction(1, 10**8)
 """Fraction of a bound to search by prices, if cuts do not prove it."""
@@ -257,7 +255,7 @@ def _exact_price_claim(
         if low_bytes >= high_bytes:
             return None
         us = low + (size_bytes - low_bytes) * (high - low) / (high_bytes - low_bytes)
-        nearly = (proof.end - proof.begin) / _PRICE_SCALE
+        nearly = (proof.end - proof.begin) / PRICE_SCALE
         us = min(max(us, proof.begin + nearly), proof.end - nearly)
         borders = _slot_borders(proof.borders, us)
         middle = _growing_slot(problem.topology, borders, prices)
@@ -291,7 +289,7 @@ def _slot_prices(
         (keys[thing][1], slot, Fraction(price))
         for i, resource in enumerate(problem.resources)
         for slot in range(floats.shape[1])
-        if (price := round(float(floats[i, slot]) / dearest * _PRICE_SCALE)) > 0
+        if (price := round(float(floats[i, slot]) / dearest * PRICE_SCALE)) > 0
         for thing in resource.orbit
     ]
 
