@@ -11,7 +11,6 @@ from sccl.compiled import compiled
 from sccl.synth.limits import INFINITE
 
 _UNIT_BITS = 20  # bits of the load of a constraint that is the fullest of its step
-_NOISE_BITS = 10  # bits
 
 
 @compiled
@@ -104,7 +103,8 @@ def _price_links(  # noqa: PLR0913, PLR0917 - likewise
             for i in range(of_start[link], of_start[link + 1]):
                 total += share[of[i]]
             at = at + 1 if at + 1 < len(noise) else 0
-            price[step, link] = total * ((64 << _NOISE_BITS) + shake * noise[at]) >> _NOISE_BITS
+            # ten binary places
+            price[step, link] = total * ((64 << 10) + shake * noise[at]) >> 10
     place[0] = at
 
 

@@ -25,7 +25,7 @@ from sccl.core.algorithm import Send, make_send
 from sccl.core.arrays import IntArray
 from sccl.core.topology import Topology
 from sccl.synth.constructions.bfb_costs import all_distances
-from sccl.synth.limits import MAX_TABLE_ROWS
+from sccl.synth.limits import MAX_TABLE_ROWS, MAX_WORK
 from sccl.topo.symmetry.permutations import Orbits, Permutation
 from sccl.topo.symmetry.regular_groups import SemiregularGroup, find_semiregular_group
 
@@ -35,10 +35,7 @@ _REPEATS = 4
 """How often each pass is made."""
 
 _RESTART_PASS = 4  # of these with which all begins again, from ways that are good already
-_MAX_WORK = 1.5e10  # elementary operations, of about a nanosecond: passes end there
 _MIN_WORK = 5e7  # likewise: up to there they go on
-_NOISE_SIZE = 65_537
-"""Number of random costs, a prime."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +74,7 @@ def find_routes(
     work = steps * len(topology.links) * len(firsts)
     if (
         len(firsts) * ranks * pieces * steps > 8 * MAX_TABLE_ROWS
-        or 4 * _PASSES[0][0] * work > _MAX_WORK
+        or 4 * _PASSES[0][0] * work > MAX_WORK
     ):
         return None
     far = all_distances(topology)
@@ -145,7 +142,7 @@ class _RoutingMachine:
 
         ranks, steps, links = self.topology.ranks, self.steps, len(self.topology.links)
         drawn = np.random.default_rng(0)
-        noise = drawn.integers(0, 1 << 10, _NOISE_SIZE)
+        noise = drawn.integers(0, 1 << 10, 65_537)  # a prime, so passes differ
         paths = np.full((len(self.representatives), ranks * pieces, steps), -1, np.int32)
         load = np.zeros((steps, len(self.fill)), np.int64)
         scratch = (
@@ -157,7 +154,7 @@ class _RoutingMachine:
         )
         best, spent = None, 0.0
         until = min(
-            _MAX_WORK, max(_MIN_WORK, work * _REPEATS * sum(batches for batches, _ in _PASSES))
+            MAX_WORK, max(_MIN_WORK, work * _REPEATS * sum(batches for batches, _ in _PASSES))
         )
         for batches, squarings in _pass_schedule():
             spent += batches * work

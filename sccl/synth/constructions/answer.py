@@ -22,7 +22,7 @@ from sccl.core.stop import StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm, Group, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
-from sccl.synth.limits import MAX_PAIRED_RANKS, MAX_VARIABLES
+from sccl.synth.limits import MAX_PAIRED_RANKS, MAX_SMALL_RANKS, MAX_VARIABLES
 from sccl.topo.symmetry.group_choice import candidate_groups, orbit_symmetries, translation_groups
 from sccl.topo.symmetry.permutations import rank_orbits
 
@@ -37,9 +37,6 @@ NAME = "construction"
 
 _NamedAlgorithm = tuple[str, AnyAlgorithm | None]
 """The name of the group that an algorithm is invariant under, and that, or that there is none."""
-
-MAX_ALLTOALL_SEARCH_RANKS = 20
-"""Ranks up to which a search finds fewer chunks of an alltoall than are known without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +184,7 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
         first += instance.rounds - algorithm.rounds
         return Sat(replace(algorithm, rounds_per_step=(first, *rest)), NAME, seconds, group=name)
     size = collective.num_chunks * len(instance.topology.links) * instance.steps
-    many = collective.is_alltoall and instance.topology.ranks > MAX_ALLTOALL_SEARCH_RANKS
+    many = collective.is_alltoall and instance.topology.ranks > MAX_SMALL_RANKS
     if best is None or (size <= MAX_VARIABLES and not many):
         return None
     why = (

@@ -28,7 +28,7 @@ from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.prove.bounds.timed_cuts import TimedRelaxation, timed_bound
-from sccl.synth.limits import MAX_REFINED_SENDS, MAX_SEARCH_RANKS
+from sccl.synth.limits import MAX_REFINED_SENDS, MAX_SEARCH_RANKS, MAX_SMALL_MODEL, MAX_WORK
 
 NAME = "construction (trees)"
 
@@ -38,9 +38,7 @@ _MAX_PASSES = 60
 
 _MIN_AFFORDABLE_PASSES = 20  # passes: of so few chunks that there are these
 _MIN_PASSES = 4  # passes before steps get more rounds
-_MAX_WORK = 1.5e10  # elementary operations, of about a nanosecond
 _MIN_ROUNDS_PER_STEP = 5  # rounds: with fewer, rounding makes much of a difference
-_MAX_SOLVER_SIZE = 30_000  # chunks times links times steps, up to which a solver may do better
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +147,7 @@ class _TreeMachine:
 
     def _num_passes(self, chunks: int) -> int:
         """Return how often all trees may be grown."""
-        return max(_MIN_PASSES, min(_MAX_PASSES, int(_MAX_WORK / (chunks * self.work_per_tree))))
+        return max(_MIN_PASSES, min(_MAX_PASSES, int(MAX_WORK / (chunks * self.work_per_tree))))
 
     def algorithm(self, collective: Collective, grown: _TreeSet) -> Algorithm:
         """Return the algorithm of trees, judged.
@@ -203,7 +201,7 @@ def approach_bound(
     )
     at_most = min(
         MAX_REFINED_SENDS // len(machine.missing),
-        int(_MAX_WORK / (_MIN_AFFORDABLE_PASSES * machine.work_per_tree)),
+        int(MAX_WORK / (_MIN_AFFORDABLE_PASSES * machine.work_per_tree)),
     )
     chunks = max(_MIN_CHUNKS, min(chunks, at_most))
     grown = machine.grow_trees(rho, chunks, None)
@@ -239,7 +237,7 @@ def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
     if sum(grown.rounds) <= instance.rounds:
         grown.rounds[0] += instance.rounds - sum(grown.rounds)
         return Sat(machine.algorithm(collective, grown), NAME, seconds)
-    if chunks * len(topology.links) * steps <= _MAX_SOLVER_SIZE:
+    if chunks * len(topology.links) * steps <= MAX_SMALL_MODEL:
         return None
     best = Fraction(sum(grown.rounds), chunks)
     why = f"rerouted trees reach R/C {best}, and a search would take too long"

@@ -36,7 +36,7 @@ from sccl.core.arrays import IntArray
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.topology import Topology
-from sccl.synth.limits import INFINITE, MAX_CUT_RANKS, MAX_TABLE_ROWS
+from sccl.synth.limits import INFINITE, MAX_CUT_RANKS, MAX_LINKS, MAX_SUBSET, MAX_TABLE_ROWS
 from sccl.synth.network.adjacency import strong_components
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.network.cut_capacity import CutCapacity, LinkGroup
@@ -44,19 +44,6 @@ from sccl.synth.network.relay_bounds import RelayDistances, first_feasible_tick,
 from sccl.synth.network.shortest_paths import ShortestPaths
 from sccl.synth.network.switch_distances import has_detours, has_overlapping_alphas, nearest_paths
 from sccl.synth.network.transfers import Demand, stalled_error
-
-MAX_LINKS = 10_000
-"""Largest number of links of a machine for the search of triangles."""
-
-MAX_KINDS = 10**7
-"""Largest product of kinds of links and groups for a table of counts."""
-
-MAX_HALVED_RANKS = 8
-"""Ranks that are put in two groups in every way."""
-
-
-MAX_CACHED_SIZE = 2**14
-"""Largest number of initial copies of chunks and links of a problem whose bound is cached."""
 
 
 def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
@@ -83,7 +70,7 @@ def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
     parts = [None if part is None else part.tobytes() for part in demand[1:]]
     key = topology, clock, backwards, demand.chunks, tuple(parts)
     search = _BoundSearch(key, net, demand, attained)
-    if len(demand.held) + len(topology.links) > MAX_CACHED_SIZE:
+    if len(demand.held) + len(topology.links) > MAX_LINKS:
         return _search_bound.__wrapped__(search)
     return _search_bound(search)
 
@@ -180,7 +167,7 @@ class _CarryBound:
             needed: Chunks that cross the links of each group.
         """
         pipes, kinds, wanting = self._pipes, self._kinds, np.flatnonzero(needed).tolist()
-        if pipes.has_shared_budgets or kinds * len(needed) >= MAX_KINDS:
+        if pipes.has_shared_budgets or kinds * len(needed) >= MAX_TABLE_ROWS:
             by_group = _links_by_group(group, crosses, len(needed))
             bounds = [pipes.carry_ticks(by_group[i], int(needed[i])) for i in wanting]
             self.ticks = max(self.ticks, *bounds, 0)
@@ -353,7 +340,7 @@ def _groupings(topology: Topology, net: NetworkArrays) -> Iterator[IntArray]:
 def _bipartitions(topology: Topology, nodes: int) -> Iterator[IntArray]:
     """Yield few ranks in two groups in every way there is."""
     ranks = topology.ranks
-    if ranks <= MAX_HALVED_RANKS and not topology.switches:
+    if ranks <= MAX_SUBSET and not topology.switches:
         for subset in range(1, 2 ** (ranks - 1) - 1):
             yield (subset >> np.arange(nodes, dtype=np.int64)) & 1
 

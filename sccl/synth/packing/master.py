@@ -22,6 +22,9 @@ from sccl.synth.packing.price_sets import TreeProblem
 from sccl.synth.packing.problem import Resource
 from sccl.synth.packing.slots import TimeSlots
 
+SMOOTHING = 0.7
+"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating."""
+
 _MISSING_COST = 1000.0
 """Cost of serving a commodity by no tree, in multiples of the whole: no packing does it."""
 

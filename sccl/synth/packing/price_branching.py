@@ -32,7 +32,6 @@ from sccl.synth.limits import ELEMENT_EFFORT, INFINITE
 from sccl.synth.packing.flow_problem import SlotTree
 from sccl.synth.packing.price_sets import TreeDemand
 
-_SEED = 1  # CP-SAT's own
 _MAX_NODES, _MAX_OPEN_NODES = 2_000, 128
 """Limits on nodes of branch and bound. On two NDv2 it takes 4 on average, 0.1 ms, and CP-SAT 7 ms
 for the same.
@@ -511,7 +510,7 @@ class TreeSearch:
         model.add(total < below)
         model.minimize(total)
         timeout_s = seconds if seconds < math.inf else None
-        effort = Effort(timeout_s, _SEED, self.max_effort)
+        effort = Effort(timeout_s, seed=1, units=self.max_effort)  # the seed of CP-SAT
         result = solve(model, effort, Strategy(workers=1, linear=2))
         self.spent += result.units
         if result.is_infeasible:

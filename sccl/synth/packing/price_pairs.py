@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
 from sccl.errors import TooLargeError
-from sccl.synth.limits import INFINITE, PRICE_SCALE
+from sccl.synth.limits import ELEMENT_EFFORT, INFINITE, MAX_SUBSET, PRICE_SCALE
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.price_rounds import RoundPricing
-from sccl.synth.packing.price_sets import WORK_EFFORT, NoTreeError, SetTables, TreeProblem
+from sccl.synth.packing.price_sets import NoTreeError, SetTables, TreeProblem
 from sccl.synth.packing.price_trees import TreePricing
-from sccl.synth.packing.problem import MAX_SUBSET_RANKS
 
 MAX_WORK = 3 * 10**7
 """Limit for a table, pairs of sets times slots times nodes: beyond, pricing takes tenths of a
@@ -29,12 +28,6 @@ second.
 
 MAX_SHARED_GOALS = 2 * 10**5
 """Pairs of ranks times sets that one of them may serve: of more, nobody exchanges."""
-
-_GOAL_EFFORT = 1e-8
-"""Effort, in units of some seconds, per set that ranks may serve, in a slot."""
-
-_TABLE_FACTOR = 8
-"""Times what tables are said to take elsewhere: what they were seen to take, filled in twice."""
 
 
 class _RootChoice(NamedTuple):
@@ -115,7 +108,7 @@ class PairTables:
     def effort(self, slots: int) -> float:
         """Return the effort for pricing trees in a number of slots, in units of some seconds."""
         work = self.down.work(slots) + self.up.work(slots)
-        return _TABLE_FACTOR * WORK_EFFORT * work + _GOAL_EFFORT * slots * self.goals
+        return ELEMENT_EFFORT * (work + slots * self.goals)
 
     def _shared_goals(self, u: int, v: int) -> tuple[IntArray, IntArray]:
         """Return the sets of two ranks that together are everything."""
@@ -186,8 +179,8 @@ class TreePairPricing(TreePricing):
         self.is_exact = self.is_searched = False
         self.search_effort, self._first = 0.0, []
         ranks = list(range(problem.topology.ranks))
-        groupings = [[ranks]] if len(ranks) <= MAX_SUBSET_RANKS else list(_rank_partitions(problem))
-        if max(map(len, problem.topology.chassis), default=0) > MAX_SUBSET_RANKS:
+        groupings = [[ranks]] if len(ranks) <= MAX_SUBSET else list(_rank_partitions(problem))
+        if max(map(len, problem.topology.chassis), default=0) > MAX_SUBSET:
             groupings = []  # parts of chassis are no gates, and say too little
         small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_WORK]
         self._pairs = [PairTables(problem, groups) for groups in small]

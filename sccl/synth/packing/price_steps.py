@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 from sccl.core.arrays import IntArray
 from sccl.core.ids import Edge
 from sccl.errors import TooLargeError
-from sccl.synth.limits import INFINITE, MAX_CAPACITY
+from sccl.synth.limits import INFINITE, LIMIT_EFFORT, MAX_CAPACITY
 from sccl.synth.packing.price_branching import TreeSearch, tree_network
 from sccl.synth.packing.price_pairs import PairTables, reverse_costs
 from sccl.synth.packing.price_sets import WORK_EFFORT, SetTables, chunk_starts, with_start_links
 from sccl.synth.packing.problem import MAX_TREE_WORK, Commodity, PackingProblem, StepTree
-
-_TREE_EFFORT = 30.0  # units for a tree, of which CP-SAT takes 7 ms on two NDv2
 
 
 def max_price_scale(ranks: int) -> int:
@@ -115,7 +113,7 @@ class SearchPricer:
     def __init__(self, window: PricedTimeWindow, deadline: float = math.inf) -> None:
         self.window = window
         network = tree_network(window.edges, window.ranks, window.commodity, window.arrive)
-        self.search = TreeSearch(network, _TREE_EFFORT, deadline)
+        self.search = TreeSearch(network, LIMIT_EFFORT, deadline)
         links = len(self.search.useful)
         if window.ranks * window.steps * links > MAX_TREE_WORK:
             raise TooLargeError(

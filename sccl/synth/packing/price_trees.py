@@ -10,7 +10,7 @@ import numpy as np
 
 from sccl.core.arrays import BoolArray, FloatArray, IntArray
 from sccl.errors import TooLargeError
-from sccl.synth.limits import INFINITE, PRICE_SCALE
+from sccl.synth.limits import INFINITE, MAX_SUBSET, PRICE_SCALE, QUICK_EFFORT
 from sccl.synth.packing.flow_problem import FlowCommodity, FlowProblem, SlotTree
 from sccl.synth.packing.price_branching import TreeSearch, insert_targets, tree_network
 from sccl.synth.packing.price_sets import (
@@ -20,7 +20,6 @@ from sccl.synth.packing.price_sets import (
     chunk_starts,
     with_start_links,
 )
-from sccl.synth.packing.problem import MAX_SUBSET_RANKS
 
 MAX_WORK = 15 * 10**8
 """Limit on pairs of sets times slots times nodes: pricing all trees once takes a second."""
@@ -30,11 +29,6 @@ _MAX_GROWTH_WORK = 10**6
 
 _SEED_RANKS = 4
 """Ranks with which trees are begun, where all take long."""
-
-_TREE_EFFORT = 0.5
-"""Limit on the effort of CP-SAT for a tree that branching does not find. Without searched trees,
-the lower bound of an allgather of 4 KB per rank on torus:4x4@50,25GB falls from 2.84 to 2.83 us.
-"""
 
 
 class TreePricing:
@@ -83,7 +77,7 @@ class TreePricing:
             raise TooLargeError(
                 f"topology {topology.name!r}: the lower bound over all chunkings prices trees, of "
                 f"which {self.problem.collective.name} among {topology.ranks} ranks has too many; "
-                f"this version supports up to {MAX_SUBSET_RANKS} ranks to reach, or few links"
+                f"this version supports up to {MAX_SUBSET} ranks to reach, or few links"
             )
 
     def effort(self, slots: int) -> float:
@@ -164,7 +158,7 @@ class TreePricing:
         tree = frozenset((int(e), int(k)) for e, k in self._tree[:count])
         if lightly or not self.is_searched:
             return tree, None
-        search = TreeSearch(network, _TREE_EFFORT)
+        search = TreeSearch(network, QUICK_EFFORT)
         below = sum(int(cost[use]) for use in tree)
         cheaper, lower_bound = search.cheapest(np.where(arrive < 0, INFINITE, cost), below)
         self.search_effort += search.spent
@@ -188,5 +182,5 @@ def _set_tables(problem: FlowProblem) -> list[SetTables]:
             by_goal.setdefault(goal, []).append(i)
         return [SetTables(problem, [[goal]], tuple(all_)) for goal, all_ in by_goal.items()]
     goals = sorted(frozenset().union(*missing))
-    few = len(goals) <= MAX_SUBSET_RANKS
+    few = len(goals) <= MAX_SUBSET
     return [SetTables(problem, [goals], tuple(range(len(missing))))] if few else []

@@ -18,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import lcm
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
+from sccl.synth.limits import MAX_SUBSET
 from sccl.topo.symmetry.automorphisms import automorphisms, generator_groups
 from sccl.topo.symmetry.group_choice import translation_groups
 from sccl.topo.symmetry.permutations import Orbits, Permutation, class_orbits
@@ -31,13 +33,8 @@ LinkStep = tuple[int, int]
 
 StepTree = frozenset[LinkStep]
 
-MAX_SUBSET_RANKS = 10
-"""Maximum number of ranks to reach for pricing by dynamic programming over sets of them."""
-
 MAX_TREE_WORK = 20_000_000
 """Ranks times links times steps: beyond, a single tree takes minutes."""
-
-_ROUND_DENOMINATOR = 27_720  # which all numbers up to 12 divide
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +192,9 @@ def _bounded_symmetries(topology: Topology, collective: Collective) -> tuple[Per
     transitive on ranks, and the mean over more symmetries needs more chunks when it is written
     down.
     """
-    if topology.ranks > MAX_SUBSET_RANKS and not collective.post.pattern:
+    if topology.ranks > MAX_SUBSET and not collective.post.pattern:
         # so many chunks that turns of every order are offered: it is images of ranks that we want
-        chunks = topology.ranks * _ROUND_DENOMINATOR
+        chunks = topology.ranks * lcm(*range(1, 13))  # divisible by every order up to 12
         many = replace(collective, chunks=chunks, num_chunks=chunks)
         groups = (*generator_groups(topology, many), *translation_groups(topology, collective))
         for group in groups[:1]:
@@ -263,7 +260,7 @@ def _resources(
 def is_priced_without_search(topology: Topology, collective: Collective) -> bool:
     """Return whether all trees of a collective are priced without a search."""
     return all(
-        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= MAX_SUBSET_RANKS
+        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= MAX_SUBSET
         for holders, wanted in collective.chunk_classes()
     )
 

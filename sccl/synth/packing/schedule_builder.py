@@ -11,7 +11,7 @@ from sccl.collectives import Dual, Spec
 from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.schedule import MAX_TIME, Schedule, build_schedule
 from sccl.core.topology import Topology
-from sccl.synth.limits import MAX_REFINED_SENDS, MIN_GAIN
+from sccl.synth.limits import MAX_PASSES, MAX_REFINED_SENDS, MIN_GAIN, OPERATION_EFFORT
 from sccl.synth.packing.flow_problem import FlowProblem, routes_between_ranks
 from sccl.synth.packing.port_matching import plan_port_matching
 from sccl.synth.packing.send_plans import (
@@ -30,9 +30,6 @@ PIECE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
 _USUAL_PIECES = 32
 """Number of pieces. More are tried only if half of the last gain would reach the target."""
 
-STEADY_FACTOR = 32
-"""Times as many of trees through which all flows, link after link: a chunk waits for its whole."""
-
 MATCHING_PIECES = (1, 2, 4, 6, 12, 24, 48, 96)
 """Parts of each class, where chunks are of one size. An allgather of 1 MB on dgx2:8 has a gap of
 2.7 % in 6 parts and 2.0 % in 12, but 3.3 % in 8 and 2.1 % in 16.
@@ -49,12 +46,6 @@ MAX_SENDS, MAX_MATCHED_SENDS = 60_000, 300_000
 
 _MAX_IDLE, _IDLE_RATIO = 2, 1 - 1e-3
 """So often in turn more parts take more than that part of the time, and no more are tried."""
-
-_MAX_PASSES = 12
-"""Largest number of placements of one packing."""
-
-_SEND_EFFORT = 3e-6
-"""Budget of one send, in units of some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +101,7 @@ class ScheduleBuilder:
     def schedule_packing(self, packing: TimedPacking, target_us: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
         self.method = "packing"
-        flows = STEADY_FACTOR if packing.slots.offset else 1
+        flows = _USUAL_PIECES if packing.slots.offset else 1
         before, max_sends, soon = float("inf"), MAX_SENDS, False
         for pieces in PIECE_COUNTS:
             if pieces > _USUAL_PIECES and not soon:
@@ -131,8 +122,8 @@ class ScheduleBuilder:
     def _place_plan(self, plan: SendPlan) -> list[PlacedSend]:
         """Return the sends of a plan, each as soon as may be."""
         many = max(1, len(plan.sends))
-        passes = min(_MAX_PASSES, MAX_REFINED_SENDS // many)
-        self.effort += _SEND_EFFORT * many * (1 + passes)
+        passes = min(MAX_PASSES, MAX_REFINED_SENDS // many)
+        self.effort += OPERATION_EFFORT * many * (1 + passes)
         return place_plan(self.problem, plan, self.directions, passes)
 
     def schedule_by_matching(
@@ -166,7 +157,7 @@ class ScheduleBuilder:
             matching = plan_port_matching(
                 self.problem, self.dual, pieces, spare_us, self.deadline_passed
             )
-            self.effort += matching.effort + _SEND_EFFORT * pieces * each
+            self.effort += matching.effort + OPERATION_EFFORT * pieces * each
             if matching.plan is None:
                 break
             ticks = self._keep_best(

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.limits import TRIAL_EFFORT
 from sccl.synth.scheduling.intervals_cpsat import IntervalModel, SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
-
-_UNITS_PER_NEIGHBORHOOD = 0.15
-"""Effort for one neighbourhood."""
 
 _INTERVALS_PER_MODEL = 1500
 """That a neighbourhood has about."""
@@ -123,4 +121,4 @@ class NeighborhoodSearch:
 
 def _next_budget(spending: EffortMeter) -> Effort | None:
     """Return the effort for a neighbourhood. None: all is spent."""
-    return None if spending.is_exhausted() else spending.remaining(_UNITS_PER_NEIGHBORHOOD)
+    return None if spending.is_exhausted() else spending.remaining(TRIAL_EFFORT)

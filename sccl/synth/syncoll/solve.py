@@ -25,7 +25,7 @@ from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, EffortMeter
 from sccl.synth import constructions
-from sccl.synth.limits import MAX_VARIABLES
+from sccl.synth.limits import LIMIT_EFFORT, MAX_VARIABLES
 from sccl.synth.syncoll.encoding_time_indexed import count_variables
 from sccl.synth.syncoll.greedy import schedule_greedily
 from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
@@ -44,11 +44,15 @@ __all__ = [
 ]
 
 DEFAULT_SOLVER = "cpsat"
-_MIN_CONSTRUCTION_RANKS = 12  # below, solvers need no help, and what they say is worth knowing
 _ASKED_ALONE = ("z3",)
 _AFTER_GREEDY = ("cpsat", "portfolio")
-_SYMMETRIC_SHARE = 1 / 12  # units by second of a query: a sixth of its time
-_SYMMETRIC_UNITS = 20.0  # units, if there is no timeout
+
+MIN_SYMMETRIC_RANKS = 12
+"""Ranks from which constructions and symmetric searches save time. Below, a solver answers in a
+second, and its refutation counts."""
+
+_SYMMETRIC_SHARE = 1 / 12
+"""Units per second of a query: a sixth of its time."""
 
 _MODULES = {
     "cadical": "sccl.synth.syncoll.solve_cadical",
@@ -197,7 +201,7 @@ def _ask(instance: Instance, solver: str, effort: Effort) -> Answer:
 
 def _construct(instance: Instance, groups: Sequence[Group]) -> Answer | None:
     """Return an answer that needs no search. None: none is known."""
-    many = instance.topology.ranks >= _MIN_CONSTRUCTION_RANKS
+    many = instance.topology.ranks >= MIN_SYMMETRIC_RANKS
     if (groups or many) and (answer := constructions.answer(instance, groups)) is not None:
         return answer
     if not many:
@@ -287,8 +291,8 @@ def _symmetric_effort(instance: Instance, effort: Effort) -> Effort:
     if effort.units is not None or _size_refusal(instance):
         return effort
     seconds = effort.timeout_s
-    units = _SYMMETRIC_UNITS if seconds is None else _SYMMETRIC_SHARE * seconds
-    return replace(effort, units=min(units, _SYMMETRIC_UNITS))
+    units = LIMIT_EFFORT if seconds is None else _SYMMETRIC_SHARE * seconds
+    return replace(effort, units=min(units, LIMIT_EFFORT))
 
 
 def _size_refusal(instance: Instance) -> StopReason:

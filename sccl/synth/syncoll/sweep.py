@@ -33,12 +33,8 @@ from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.candidates import choose_k, last_step, scope_text
 from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
-from sccl.synth.constructions import (
-    MAX_ALLTOALL_SEARCH_RANKS,
-    construct_algorithm,
-    cost_without_search,
-)
-from sccl.synth.limits import MAX_PROGRAM_RANKS
+from sccl.synth.constructions import construct_algorithm, cost_without_search
+from sccl.synth.limits import MAX_PROGRAM_RANKS, MAX_SMALL_RANKS
 from sccl.synth.syncoll.pareto import (
     LevelOptimum,
     ParetoSearch,
@@ -270,7 +266,7 @@ def _range_with_constructions(
     A k for the bandwidth bound is enough if the fewest chunks attain it.
     """
     settled_range, unit = choose_k(covered, dual, bounds), dual.spec.at(dual.spec.unit)
-    if covered.k is not None or topology.ranks <= MAX_ALLTOALL_SEARCH_RANKS or dual.phases > 1:
+    if covered.k is not None or topology.ranks <= MAX_SMALL_RANKS or dual.phases > 1:
         return settled_range
     if not (unit.is_allgather or unit.is_alltoall):
         return settled_range

@@ -21,7 +21,7 @@ from sccl.core.clock import AlphaModel
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Request
-from sccl.synth.limits import MAX_INTERVALS
+from sccl.synth.limits import MAX_INTERVALS, TRIAL_EFFORT
 from sccl.synth.scheduling.bounds import compute_lower_bound, latency_bound_ticks
 from sccl.synth.scheduling.intervals_cpsat import IntervalModel, SymmetryAction
 from sccl.synth.scheduling.neighborhoods import NeighborhoodSearch
@@ -47,9 +47,6 @@ MAX_NEIGHBORHOOD_SIZE = 480_000
 
 NEAR_GAP = Fraction(1, 1000)
 """Above the bound by such a part: near enough for a quick look, and where models are too large."""
-
-_MIN_UNITS = 0.1
-"""Minimum effort for a neighbourhood: building the model takes longer than solving it."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
@@ -383,7 +380,7 @@ class SketchedPhase:
             (self.lower_bound,),
             STRATEGY,
             lambda better: self.accept(single_batches(better), "neighbourhoods"),
-            min_units=_MIN_UNITS,
+            min_units=TRIAL_EFFORT,
             allowed_routes=frozenset(pairs) if kept else None,
         )
         search.run(spending)

@@ -26,13 +26,10 @@ from sccl.errors import UnreachableError
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntVar
 from sccl.solvers.effort import Effort
-from sccl.synth.limits import INFINITE, MAX_LOAD, MAX_VARIABLES
+from sccl.synth.limits import INFINITE, MAX_LOAD, MAX_SMALL_MODEL, MAX_VARIABLES
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.taccl.greedy_routes import ChunkRoutes, find_greedy_routes, relaxed_makespan
-
-MAX_ROUTES = 60_000
-"""Limit on the (chunk, route) pairs of a model, for one chunk of each orbit."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
@@ -317,7 +314,7 @@ def solve_routing(  # noqa: PLR0913, PLR0917 - independent inputs
     time, spent, routes = relaxed_makespan(problem, action, warm_start), 0.0, warm_start
     size = sum(map(len, allowed.values()))
     attains_bound = time <= lower_bound
-    if size > MAX_ROUTES or (attains_bound and size * len(action.routes) > 2 * MAX_VARIABLES):
+    if size > MAX_SMALL_MODEL or (attains_bound and size * len(action.routes) > 2 * MAX_VARIABLES):
         return RoutingResult(routes, time, 0, spent)
     proved_time = 0
     if not attains_bound:  # equation (1): minimize the time

@@ -23,7 +23,7 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.synth.common.contract import Request
 from sccl.synth.common.reduction import Phase, Reduction, reduce_request, reverse_request
-from sccl.synth.limits import INFINITE, MAX_PAIRED_RANKS
+from sccl.synth.limits import INFINITE, MAX_PAIRED_RANKS, MAX_TABLE_ROWS
 from sccl.synth.network.arrays import NetworkArrays, build_arrays
 from sccl.synth.network.demand import build_demand
 from sccl.synth.network.routes import Routes, build_routes
@@ -42,8 +42,8 @@ from sccl.synth.tacos.tail_rematching import rematch_tail
 MAX_SENDS = 2**28
 """Limit for a schedule in memory: 8 GiB with the memory of the search."""
 
-MIN_PACKED_SENDS = 2**22
-"""Transfers from which on a schedule in rounds stays packed: 25 bytes each would be 100 MB."""
+MIN_PACKED_SENDS = MAX_TABLE_ROWS
+"""Transfers from which on a schedule in rounds stays packed."""
 
 MAX_LOG = 6 * 2**30
 """Limit in bytes for the chunks of a packed schedule: 8 GiB with search and verification."""

@@ -24,12 +24,6 @@ from sccl.synth.tacos.matching_uniform_loops import (
     run_rounds,
 )
 
-_MAX_GROUPS = 64
-"""Largest number of groups of words of a rank's chunks."""
-
-_CACHE_LINE_BITS = 3
-"""Minimum number of words of a group, as a power of two: a cache line."""
-
 
 class RoundLog(NamedTuple):
     """The transfers of all rounds, in the form of a packed schedule.
@@ -79,7 +73,8 @@ def _initial_state(net: NetworkArrays, demand: Demand, seed: int) -> UniformStat
     holders = np.zeros(chunks, dtype=np.uint32)
     holders[position] = np.bincount(demand.held, minlength=chunks)
     words = -(-chunks // 64)
-    group_bits = max((-(-words // _MAX_GROUPS) - 1).bit_length(), _CACHE_LINE_BITS)
+    # At most 64 groups, the bits of a word, of at least 8 words, a cache line.
+    group_bits = max((-(-words // 64) - 1).bit_length(), 3)
     # No more words than chunks need: all links whose search starts at an empty word would go on to
     # the same nonempty word, and choose among the same chunks.
     group_bits = min(group_bits, (words - 1).bit_length())

@@ -19,7 +19,7 @@ from functools import partial
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, EffortMeter
-from sccl.synth.limits import MAX_VARIABLES
+from sccl.synth.limits import MAX_VARIABLES, OPERATION_EFFORT
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend
 from sccl.synth.scheduling.serial import prune_sends, serial_schedule
@@ -30,10 +30,6 @@ EFFORT_SHARE = 0.5
 """Fraction of the remaining budget for one model, and of the remaining time for one round of A*.
 Otherwise the first round, which is improved as long as there is time, would leave none for later
 rounds."""
-
-_UNITS_PER_VARIABLE = 1e-6
-"""Units for building and presolving a model, which CP-SAT does not count. (Models of an alltoallv
-on 4 ranks in 7,000 epochs took two seconds each, and a budget of 0.04 allowed 35 of them.)"""
 
 _PRESOLVE_SHARE = 0.4
 """Time that is reserved for the end of CP-SAT's presolve, which ignores the deadline, as a fraction
@@ -125,7 +121,7 @@ class EpochSearch:
         for action in self.actions:
             build_model = partial(EpochMilp, self.epochs, action, count, buffers=self.buffers)
             result = self.solve_with_budget(build_model, spending)
-            spending.units += _UNITS_PER_VARIABLE * self._count_variables(count)
+            spending.units += OPERATION_EFFORT * self._count_variables(count)
             if result.sends is not None:
                 break
         return result

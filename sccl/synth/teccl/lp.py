@@ -28,7 +28,14 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.solvers.lp import SparseStatus
 from sccl.synth.common.contract import Request
-from sccl.synth.limits import MAX_COLUMNS, MAX_PROGRAM_RANKS
+from sccl.synth.limits import (
+    BOUND_SLOTS,
+    LIMIT_EFFORT,
+    MAX_COLUMNS,
+    MAX_PROGRAM_RANKS,
+    MAX_SMALL_MODEL,
+    STEP_EFFORT,
+)
 from sccl.synth.packing.flow_lp import FlowProgram, is_unicast
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
@@ -38,20 +45,8 @@ from sccl.synth.scheduling.problem import build_problem as build_chunk_problem
 from sccl.synth.teccl.epochs import AUTO, MAX_EPOCHS, epoch_length_us
 from sccl.synth.teccl.options import Options
 
-_MAX_AUTO_COLUMNS = 60_000
-"""Limit on the columns of a program with automatic epochs."""
-
-_COARSE_EPOCHS = 12
-"""Number of epochs of the lower bound in the first program with automatic epochs."""
-
 _UNITS_PER_PIVOT, _UNITS_PER_COLUMN = 4e-9, 1e-5
 """Units of effort per pivot and column, and per column."""
-
-DEFAULT_UNITS = 2.0
-"""Default effort, in units."""
-
-_MAX_PROGRAM_UNITS = 30.0
-"""Limit on the effort of one program, in units."""
 
 _NOT_SOLVED = StopReason(StopKind.BUDGET, "no program was solved in its effort")
 
@@ -97,9 +92,7 @@ class _HorizonSearch:
         slots = uniform_slots(self.program.problem.alpha, self.length, count)
         total_us, seconds = float(self.length * count), self.spending.effort.seconds
         seconds -= self.spending.elapsed_seconds()
-        packing, result = self.program.solve(
-            slots, total_us, _MAX_PROGRAM_UNITS, seconds, self.solver
-        )
+        packing, result = self.program.solve(slots, total_us, LIMIT_EFFORT, seconds, self.solver)
         self.spending.units += (_UNITS_PER_PIVOT * result.pivots + _UNITS_PER_COLUMN) * columns
         if result.status is not SparseStatus.UNKNOWN:
             self.results[count] = None if packing is None else replace(packing, us=total_us)
@@ -181,7 +174,7 @@ def plan_flows(
         builder.plan = plan_sends(problem, None, dual, 1)
         return _build_result(request, builder, bound_us)
     target_us = float(bound_us) * (1 + options.gap)
-    units = DEFAULT_UNITS if effort.units is None else effort.units
+    units = STEP_EFFORT if effort.units is None else effort.units
     best = float("inf")
     try:
         program = FlowProgram(problem)
@@ -270,8 +263,8 @@ def _epoch_lengths(
     if options.epoch != AUTO or options.multiplier > 1 or options.epochs:
         yield length
         return
-    count = _COARSE_EPOCHS
-    while program.columns(count) <= _MAX_AUTO_COLUMNS or count == _COARSE_EPOCHS:
+    count = BOUND_SLOTS
+    while program.columns(count) <= MAX_SMALL_MODEL or count == BOUND_SLOTS:
         yield bound_us / count
         count *= 2
 

@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from sccl.synth.limits import INFINITE
+from sccl.synth.limits import INFINITE, MAX_PLACED_SENDS
 from sccl.synth.scheduling.justify import ProjectSchedule
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.teccl.demand_chains import Chain, ChainSend, is_partial_result
 
 MAX_SENDS = 2**12
 """Limit on chains whose roots are improved."""
-
-_MAX_PLACED_SENDS = 2**16
-"""Sends that are placed in all, as one chunk after the other is tried otherwise: some seconds."""
 
 _MAX_PAIRS = 16
 """Limit on pairs from which trees are grown: those with the shortest paths."""
@@ -86,7 +83,7 @@ def reroot_chains(
         deadline_passed: whether time has run out.
     """
     search = _RootSearch(problem, chain_trees(problem, chain), chain)
-    max_sends = int(_MAX_PLACED_SENDS * min(1.0, units))
+    max_sends = int(MAX_PLACED_SENDS * min(1.0, units))
     search.run(max_sends // max(1, len(chain)), deadline_passed)
     return search.best
 

@@ -18,12 +18,9 @@ from sccl.core.clock import MAX_TICKS
 from sccl.core.formatting import format_count
 from sccl.core.schedule import MAX_TIME
 from sccl.errors import UnreachableError
-from sccl.synth.limits import INFINITE
+from sccl.synth.limits import INFINITE, MAX_SMALL_MODEL
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
-
-_MAX_SEARCH_SIZE = 50_000
-"""Ways, times sets of holders, up to which times of arrival are searched for."""
 
 
 def varying_lower_bound(problem: SchedulingProblem) -> int:
@@ -49,7 +46,7 @@ def latest_arrival(problem: SchedulingProblem, arrives: Callable[[int, int, int]
         UnreachableError: a chunk cannot come to where it is wanted.
     """
     kinds = list(zip(problem.size, problem.holders, strict=True))
-    if len(set(kinds)) * len(problem.src) > _MAX_SEARCH_SIZE:
+    if len(set(kinds)) * len(problem.src) > MAX_SMALL_MODEL:
         return 0
     arrivals: dict[tuple[int, frozenset[int]], dict[int, int]] = {}
     last = 0

@@ -27,7 +27,7 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.limits import INFINITE
+from sccl.synth.limits import EFFORT_PARTS, INFINITE, MIN_SHARE, STEP_EFFORT
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import serial_schedule
@@ -37,15 +37,6 @@ from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phase_search import ScheduleOrigin
 from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
 from sccl.synth.teccl.time_varying_problem import schedule_rows, with_varying_bandwidth
-
-DEFAULT_UNITS = 2.0
-"""Of effort, if nothing is said."""
-
-_EFFORT_PARTS = 4
-"""Each plan takes one of so many parts of the effort, and the models in epochs what is left."""
-
-_MIN_MEAN = Fraction(1, 1000)
-"""Of its bandwidth that a link has on average: one without any stays, and is of no use."""
 
 _MAX_AUTO_VARIABLES = 200_000
 """Variables of a model in epochs for which nobody has asked."""
@@ -91,7 +82,7 @@ class VaryingBandwidthSearch:
         """
         self._bandwidth.check_fits(self.request.topology)
         spending, ended = EffortMeter(self.effort), NOT_STOPPED
-        units = DEFAULT_UNITS if self.effort.units is None else self.effort.units
+        units = STEP_EFFORT if self.effort.units is None else self.effort.units
         try:
             for outcome in self._candidate_plans(spending, units):
                 if isinstance(outcome, Inconclusive) and (
@@ -125,14 +116,14 @@ class VaryingBandwidthSearch:
     def _candidate_plans(self, spending: EffortMeter, units: float) -> Iterator[Outcome]:
         """Yield what is planned, one after the other."""
         combines, topology = self.request.spec.combining, self.request.topology
-        rounds = _EFFORT_PARTS if combines else _EFFORT_PARTS // 2
+        rounds = EFFORT_PARTS if combines else EFFORT_PARTS // 2
         # of two that exchange one may come later than planned, and be sent back: so trees alone
         combine: Literal["auto", "reversal"] = "reversal" if combines else "auto"
         options = structs.replace(self.options, bandwidth=None, combine=combine)
         if options.model == "auto":  # epochs of some length are those of the plans after these
             options = structs.replace(options, epoch="auto", multiplier=1)
         for _ in range(rounds):
-            left, before = spending.remaining(units / _EFFORT_PARTS), self._result
+            left, before = spending.remaining(units / EFFORT_PARTS), self._result
             if left is None:
                 return
             events: list[object] = []  # of times that are not those of the schedule, but for this
@@ -156,7 +147,7 @@ class VaryingBandwidthSearch:
                 break
             topology = self._mean_machine(until)
         if not combines and len(set(self.request.spec.counts)) <= 1:
-            yield from self._plan_in_epochs(spending, units / _EFFORT_PARTS)
+            yield from self._plan_in_epochs(spending, units / EFFORT_PARTS)
 
     def _plan_in_epochs(self, spending: EffortMeter, units: float) -> Iterator[Outcome]:
         for model in ("milp", "astar") if self._is_epoch_model_small() else ("astar",):
@@ -232,8 +223,8 @@ class VaryingBandwidthSearch:
         topology = self.request.topology
         links = []
         for link in topology.links:
-            mean = max(_MIN_MEAN, self._bandwidth.mean_fraction(link.edge, until_us))
-            links.append(replace(link, gb_per_s=float(f"{link.gb_per_s * float(mean):.6g}")))
+            mean = max(MIN_SHARE, float(self._bandwidth.mean_fraction(link.edge, until_us)))
+            links.append(replace(link, gb_per_s=float(f"{link.gb_per_s * mean:.6g}")))
         pairs = zip(topology.budgets, topology.budget_speeds(), strict=True)
         budgets = tuple(replace(budget, gb_per_s=speed) for budget, speed in pairs)
         return replace(topology, links=tuple(links), budgets=budgets)

@@ -18,9 +18,9 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.synth.common.candidates import check_min_steps, round_vectors
-from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS, MAX_STEPS, SWEEP_LIMIT_UNITS
+from sccl.synth.common.step_limits import MAX_STEPS
 from sccl.synth.constructions import construct_algorithm
-from sccl.synth.limits import MAX_SEARCH_RANKS
+from sccl.synth.limits import LIMIT_EFFORT, MAX_SEARCH_RANKS, SWEEP_EFFORT
 from sccl.synth.packing.problem import (
     MAX_TREE_WORK,
     PackingProblem,
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from sccl.synth.packing.by_steps.solve import Packing
 
 _NEAR_RATIO = Fraction(9, 8)  # of a bound
-_MAX_PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s
+
+MAX_PAIRS_WORK = 5_000_000
+"""Ranks times links times steps times orbits of ranks, or rounds times steps times pairs of sets of
+ranks: ``mesh:8x8`` takes 15 s, and ``dgx1`` needs 3 million up to its last point."""
 
 _MAX_ROUNDS = 2000
 """Rounds of column generation, on the packing bounds of a candidate. Not seconds: the argument that
@@ -205,7 +208,7 @@ def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
     work = topology.ranks * len(topology.links) * steps
     if unit.is_allgather:
         return work <= MAX_TREE_WORK
-    return work * len(rank_orbits(topology, orbit_symmetries(topology, unit))) <= _MAX_PAIRS_WORK
+    return work * len(rank_orbits(topology, orbit_symmetries(topology, unit))) <= MAX_PAIRS_WORK
 
 
 def _construct_broadcast(
@@ -272,7 +275,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     bounds: AlgorithmBounds,
     seconds: float = math.inf,
     earlier: LimitWithPacking | None = None,
-    effort: float = LIMIT_EFFORT_UNITS,
+    effort: float = LIMIT_EFFORT,
 ) -> LimitWithPacking:
     """Return the limit of R/C for S = ``steps``, and the packings that prove it.
 
@@ -378,7 +381,7 @@ class PackingLimits:
         topology: Topology,
         spec: Spec,
         bounds: AlgorithmBounds,
-        units: float = SWEEP_LIMIT_UNITS,
+        units: float = SWEEP_EFFORT,
     ) -> None:
         self.topology, self.spec, self.bounds, self.units = topology, spec, bounds, units
         self.latest_limit: LimitWithPacking | None = None

@@ -10,8 +10,7 @@ from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
-from sccl.synth.limits import MAX_CUT_RANKS
+from sccl.synth.limits import LIMIT_EFFORT, MAX_CUT_RANKS
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.synth.packing.by_steps.options import Options
@@ -43,7 +42,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if steps < bounds.steps:
         assert bounds.distance is not None
         return Infeasible(DistanceRefutation(steps, bounds.distance))
-    units = LIMIT_EFFORT_UNITS if effort.units is None else effort.units
+    units = LIMIT_EFFORT if effort.units is None else effort.units
     packed = step_limit(topology, spec, steps, bounds, effort.seconds, effort=units)
     limit = packed.limit
     notify(limit)
@@ -81,7 +80,7 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
     if steps < bounds.steps:
         text = f"trees up and down take {bounds.steps} steps"
         return Inconclusive(StopReason(StopKind.OTHER, text))
-    units = LIMIT_EFFORT_UNITS if effort.units is None else effort.units
+    units = LIMIT_EFFORT if effort.units is None else effort.units
     problem = build_allreduce_problem(topology, spec.at(spec.unit), steps)
     packing = solve_packing(problem, bounds.bandwidth, effort.seconds, effort=units)
     algorithm = (

@@ -26,7 +26,7 @@ from sccl.core.step_limit import LimitProof
 from sccl.judge import require_valid
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
-from sccl.synth.limits import MAX_REFINED_SENDS
+from sccl.synth.limits import MAX_REFINED_SENDS, STEP_EFFORT
 from sccl.synth.packing.by_steps.solve import Packing, make_pricer
 from sccl.synth.packing.price_steps import max_price_scale
 from sccl.synth.packing.problem import PackingProblem, StepTree
@@ -200,8 +200,6 @@ large to multiply out, and rounded to 256 chunks it takes 0.12 % more rounds.
 """
 
 _MAX_NOISE = 200  # of prices, the largest
-_PRICING_EFFORT = 3.0  # units of effort, for these trees
-_EFFORT_PER_SOLVE = 2.0  # effort for a C, whose solves take 0.3 to 1.3
 TOTAL_EFFORT_UNITS, REDUCED_EFFORT_UNITS = (
     6.0,
     0.5,
@@ -264,7 +262,7 @@ class IntegerPacking:
     is_quick: bool = False
     spent: float = field(default=0.0, init=False)
 
-    def find_algorithm(self, chunks: int, effort: float = _EFFORT_PER_SOLVE) -> Algorithm | None:
+    def find_algorithm(self, chunks: int, effort: float = STEP_EFFORT) -> Algorithm | None:
         """Return an algorithm at the limit with C = ``chunks``, judged. None: none is found.
 
         Raises:
@@ -294,7 +292,7 @@ class IntegerPacking:
                 load = [x for edge in constraint.edges for x in loads.get((edge, step), ())]
                 if load:
                     model.add(LinearExpr.sum(load) <= constraint.chunks_per_round * r)
-        result = solve(model, Effort(None, _SEED, min(effort, _EFFORT_PER_SOLVE)), _STRATEGY)
+        result = solve(model, Effort(None, _SEED, min(effort, STEP_EFFORT)), _STRATEGY)
         self.spent = result.units
         if not result.has_solution:
             return None
@@ -341,7 +339,7 @@ class IntegerPacking:
         pricers = [make_pricer(problem, commodity) for commodity in problem.commodities]
         scale = min(1 << 20, max_price_scale(problem.topology.ranks) // max(1, int(prices.max())))
         for _ in range(self.perturbations):
-            if sum(tree_pricer.spent for tree_pricer in pricers) > _PRICING_EFFORT:
+            if sum(tree_pricer.spent for tree_pricer in pricers) > STEP_EFFORT:
                 return
             noise = [drawn.randrange(_MAX_NOISE) * drawn.randrange(2) for _ in range(prices.size)]
             disturbed = prices * scale + np.array(noise, np.int64).reshape(prices.shape)

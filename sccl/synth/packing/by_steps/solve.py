@@ -31,9 +31,14 @@ from sccl.core.arrays import IntArray
 from sccl.core.bound import Bound, Measure
 from sccl.core.step_limit import StepPrices
 from sccl.core.topology import constraint_name
-from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
-from sccl.synth.limits import PRICE_SCALE, TOLERANCE
-from sccl.synth.packing.master import Master, MasterSolution, exact_solution, nearby_packing
+from sccl.synth.limits import LIMIT_EFFORT, MAX_SUBSET, PRICE_SCALE, TOLERANCE
+from sccl.synth.packing.master import (
+    SMOOTHING,
+    Master,
+    MasterSolution,
+    exact_solution,
+    nearby_packing,
+)
 from sccl.synth.packing.price_pair_search import ReduceBroadcastSearch
 from sccl.synth.packing.price_steps import (
     PairPricer,
@@ -42,7 +47,7 @@ from sccl.synth.packing.price_steps import (
     SetPricer,
     max_price_scale,
 )
-from sccl.synth.packing.problem import MAX_SUBSET_RANKS, Commodity, PackingProblem, StepTree
+from sccl.synth.packing.problem import Commodity, PackingProblem, StepTree
 from sccl.synth.packing.slots import TimeSlots
 
 
@@ -87,7 +92,7 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, and a sta
     target: Fraction | None = None,
     earlier: Packing | None = None,
     most_rounds: int | None = None,
-    effort: float = LIMIT_EFFORT_UNITS,
+    effort: float = LIMIT_EFFORT,
 ) -> Packing:
     """Return a packing that is the limit of its problem, or near it if effort or time runs out.
 
@@ -164,10 +169,6 @@ def _constraint_prices(
     return tuple(sorted(named, key=lambda priced: (constraint_name(priced[0]), priced[1])))
 
 
-_SMOOTHING = 0.6
-"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating."""
-
-
 @dataclass(frozen=True, slots=True)
 class TreeShare:
     """A timed tree of a commodity, and which part of the commodity's chunks takes it."""
@@ -226,12 +227,12 @@ def make_pricer(
         TooLargeError: a search would take too long for a single tree.
     """
     window = PricedTimeWindow(problem, commodity)
-    if problem.has_tree_pairs and problem.topology.ranks <= MAX_SUBSET_RANKS:
+    if problem.has_tree_pairs and problem.topology.ranks <= MAX_SUBSET:
         return PairPricer(window, problem)
     if problem.has_tree_pairs:
         return ReduceBroadcastSearch(window, problem, deadline)
     free = problem.topology.ranks - len(commodity.holders)
-    if free <= MAX_SUBSET_RANKS or len(commodity.wanted - commodity.holders) == 1:
+    if free <= MAX_SUBSET or len(commodity.wanted - commodity.holders) == 1:
         return SetPricer(window, problem)
     return SearchPricer(window, deadline)
 
@@ -317,7 +318,7 @@ class ColumnGeneration:
         best_prices = self.best.proof.floats
         if best_prices is not None:
             smooth = self.integer_prices(
-                _SMOOTHING * best_prices + (1 - _SMOOTHING) * current / self.scale
+                SMOOTHING * best_prices + (1 - SMOOTHING) * current / self.scale
             )
             if self.price(smooth, self.scale):
                 return True

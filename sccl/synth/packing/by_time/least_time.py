@@ -17,6 +17,7 @@ from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request, SearchProgress
+from sccl.synth.limits import QUICK_EFFORT, STEP_EFFORT
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
 from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
 from sccl.synth.packing.by_time.lower_bounds import restricted_search, select_engine
@@ -35,9 +36,6 @@ from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
 from sccl.synth.packing.send_plans import plan_sends
 
-DEFAULT_EFFORT_UNITS = 0.7
-"""Default effort in units of a few seconds."""
-
 MAX_RANKS = 128
 """Largest number of ranks: 16 NDv2 of 8 GPUs."""
 
@@ -51,9 +49,6 @@ _SHORT_TIME_ALPHAS = 3
 _NEAR_RATIO, _EXPENSIVE_EFFORT, _PRICED_SLOTS = 1.03, 0.1, 20
 """Times the bound, up to which a schedule is not bettered by packings if these are dear: if pricing
 trees of so many slots once takes so much effort."""
-
-_OVERLAP_EFFORT = 2.0
-"""Effort for an allreduce that is not two phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +227,7 @@ def _plan_overlapping_allreduce(
         if trees and trees.objective <= floor * (1 + Fraction(options.gap)):
             return trees
     seconds = deadline - time.perf_counter()
-    outcome = plan_overlapping(
-        request, effort, min(_effort_units(effort), _OVERLAP_EFFORT), seconds
-    )
+    outcome = plan_overlapping(request, effort, min(_effort_units(effort), STEP_EFFORT), seconds)
     best = outcome.best if isinstance(outcome, Inconclusive) else outcome
     if trees is None or (isinstance(best, Solution) and best.objective <= trees.objective):
         return outcome
@@ -246,7 +239,7 @@ def _progress_of(notify: Notify) -> Callable[[float, float], None]:
 
 
 def _effort_units(effort: Effort) -> float:
-    return DEFAULT_EFFORT_UNITS if effort.units is None else effort.units
+    return QUICK_EFFORT if effort.units is None else effort.units
 
 
 def _has_single_class(spec: Spec) -> bool:

@@ -11,10 +11,10 @@ from math import ceil, inf
 
 import numpy as np
 
+from sccl.synth.limits import BOUND_SLOTS, MAX_SMALL_RANKS, STEP_EFFORT
 from sccl.synth.packing.by_time.lower_bounds import (
     FIRST_BORDERS,
-    MAX_BORDERS,
-    MAX_SEARCHED_RANKS,
+    MAX_SLOTS,
     ExtendedTrees,
     LowerBoundSearch,
     find_critical_targets,
@@ -35,12 +35,6 @@ from sccl.synth.packing.slots import (
     variable_slots,
 )
 
-MORE_SLOTS = 12
-"""Than a chunk has to go through at least."""
-
-_MAX_SLOTS = 40
-"""Largest number of slots that are tried."""
-
 _UNIT_TRIALS, _MAX_IDLE = 2, 3
 """More slots than the fewest with which all units are tried, and times that nothing is gained."""
 
@@ -53,12 +47,6 @@ _MANY_DISTANCES = 12
 _EXTRA_EFFORT, _EXPENSIVE_EFFORT = 1.0, 0.01
 """Effort for packings if schedules of equal chunks exist and pricing all trees once takes more than
 the second number."""
-
-_ALPHA_SLOT_EFFORT = 1.0
-"""Effort for each number of slots of the least alpha. Later gains are small."""
-
-_EPOCHS = 12
-"""In which the floor is cut."""
 
 _ROUNDED_COUNTS, _OPTIMISTIC_RATIO = (16, 32), Fraction(3, 4)
 """Slots of which alphas are the nearest numbers, and the part of the floor from which on they are
@@ -141,8 +129,8 @@ class PackingSearch(LowerBoundSearch):
         bordered, bound = self._pack_bordered, self._raise_bound
         rounded = self._pack_rounded
         if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):
-            few = len(self._alpha_sums(self.lower_bound * Fraction(5, 4), MAX_BORDERS // 2 + 1))
-            if few <= MAX_BORDERS // 2 and self.problem.is_rigid:
+            few = len(self._alpha_sums(self.lower_bound * Fraction(5, 4), MAX_SLOTS // 2 + 1))
+            if few <= MAX_SLOTS // 2 and self.problem.is_rigid:
                 begin = (self._pack_orbit_reduced,) if self._is_searched else ()
                 return (*begin, bordered, bound, self._schedule_best, rounded, free, steady)
             return (*first_of_dear, rounded, bordered, free, steady, bound)
@@ -208,8 +196,8 @@ class PackingSearch(LowerBoundSearch):
     # Slots of one length, if links are always busy and only the routes matter.
 
     def _pack_epochs(self) -> None:
-        length = self.lower_bound / _EPOCHS
-        for count in range(_EPOCHS, 2 * _EPOCHS):
+        length = self.lower_bound / BOUND_SLOTS
+        for count in range(BOUND_SLOTS, 2 * BOUND_SLOTS):
             packing = self._search_packing(uniform_slots(self.problem.alpha, length, count))
             if packing is not None:
                 self._consider(replace(packing, us=float(length * count)))
@@ -229,7 +217,7 @@ class PackingSearch(LowerBoundSearch):
         units = sorted({waits[0], waits[-1]}) if waits else [Fraction(1)]
         first, idle, mine = self._min_slots(), 0, inf
         start_trees: dict[Fraction, tuple[tuple[int, SlotTree], ...]] = {}
-        for count in range(first, min(first + MORE_SLOTS, _MAX_SLOTS)):
+        for count in range(first, min(first + BOUND_SLOTS, MAX_SLOTS)):
             before, took = mine, {}
             for unit in units:
                 packing = self._search_packing(
@@ -276,7 +264,7 @@ class PackingSearch(LowerBoundSearch):
             int(self.lower_bound / (unit or 1)),
             float(self.lower_bound) * (1 + self.gap / 4),
         )
-        for count in (limit - 1, limit, limit - 2) if 2 < limit <= _MAX_SLOTS else ():
+        for count in (limit - 1, limit, limit - 2) if 2 < limit <= MAX_SLOTS else ():
             slots = variable_slots(self.problem, zeros, unit, count)
             hopeless = self.us * (1 - self.gap / 8)
             self._consider(self._search_packing(slots, target_us=near, hopeless=hopeless))
@@ -322,10 +310,10 @@ class PackingSearch(LowerBoundSearch):
         zeros = (Fraction(0),) * self.problem.topology.ranks
         near, us = float(self.lower_bound) * (1 + self.gap / 2), inf
         first = int(self.lower_bound * (1 + Fraction(self.gap)) / unit) - 1
-        for count in range(max(first, 1), _MAX_SLOTS):
+        for count in range(max(first, 1), MAX_SLOTS):
             slots = variable_slots(self.problem, zeros, unit, count)
             packing = self._search_packing(
-                slots, target_us=near, start=start, max_effort=_ALPHA_SLOT_EFFORT
+                slots, target_us=near, start=start, max_effort=STEP_EFFORT
             )
             self._consider(packing)
             before, us = us, min(us, packing.us if packing is not None else inf)
@@ -339,7 +327,7 @@ class PackingSearch(LowerBoundSearch):
         unit = min(alphas, default=Fraction(1))
         first = max(1, ceil(self._max_distance(hops=False) / unit))
         idle = 0
-        for count in range(first, min(first + MORE_SLOTS, _MAX_SLOTS)):
+        for count in range(first, min(first + BOUND_SLOTS, MAX_SLOTS)):
             before = self.us
             self._consider(
                 self._search_packing(
@@ -382,10 +370,10 @@ class PackingSearch(LowerBoundSearch):
         ):
             return
         limit = self.lower_bound * Fraction(5, 4)
-        few = self._alpha_sums(limit, MAX_BORDERS // 2 + 1)
-        if len(few) > MAX_BORDERS // 2:
+        few = self._alpha_sums(limit, MAX_SLOTS // 2 + 1)
+        if len(few) > MAX_SLOTS // 2:
             return
-        self._consider(self._first_feasible(self._alpha_sums(limit * 2, 2 * MAX_BORDERS)))
+        self._consider(self._first_feasible(self._alpha_sums(limit * 2, 2 * MAX_SLOTS)))
 
     def _first_feasible(self, sums: frozenset[Fraction]) -> TimedPacking | None:
         """Return a packing of the first times at which everything fits."""
@@ -416,13 +404,13 @@ class PackingSearch(LowerBoundSearch):
         self, borders: frozenset[Fraction], begin: Fraction, end: Fraction
     ) -> TimedPacking | None:
         slots = bordered_slots(self.problem.alpha, borders, borders, (begin + end) / 2, "above")
-        if slots.count > 2 * MAX_BORDERS:
+        if slots.count > 2 * MAX_SLOTS:
             return None
         return self._search_packing(slots, hopeless=float(end))
 
     def _raise_bound(self) -> None:
         """Raise the floor, with all of the remaining effort."""
-        if not self._is_searched or self.problem.topology.ranks <= MAX_SEARCHED_RANKS:
+        if not self._is_searched or self.problem.topology.ranks <= MAX_SMALL_RANKS:
             self.raise_with_engine()
 
 
@@ -440,7 +428,7 @@ def repeat_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
     return tuple(
         (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
         for share in packing.shares
-        for by in range(_MAX_SLOTS)
+        for by in range(MAX_SLOTS)
     )
 
 

@@ -21,7 +21,7 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.limits import MAX_REFINED_SENDS
+from sccl.synth.limits import MAX_REFINED_SENDS, TRIAL_EFFORT
 
 CHUNK_COUNTS = (1, 4, 16, 64)
 """Per part, as long as there are not too many sends."""
@@ -30,9 +30,6 @@ FINE_CHUNK_COUNTS = (64, 256, 1024)
 """Numbers of chunks of one rank's data for all, if all ranks forward: finer is nearer to the
 bound.
 """
-
-_OVERLAP_EFFORT = 0.2
-"""Effort for an allreduce with overlapping phases, if there is one with two phases."""
 
 NO_SCHEDULE = StopReason(StopKind.BUDGET, "no schedule")
 
@@ -79,7 +76,7 @@ def improve_two_phases(
     if seconds <= 0:
         return phases
     try:
-        outcome = plan_overlapping(request, effort, _OVERLAP_EFFORT, seconds)
+        outcome = plan_overlapping(request, effort, TRIAL_EFFORT, seconds)
     except (TooLargeError, KeyboardInterrupt):
         return phases
     best = _best_solution(outcome)

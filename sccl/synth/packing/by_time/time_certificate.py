@@ -46,10 +46,8 @@ from sccl.synth.packing.by_time.lower_bounds import (
     restricted_search,
     select_engine,
 )
+from sccl.synth.packing.by_time.time_bound_curve import FLOAT_MARGIN
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
-
-_CLOSE_RATIO = 1 - Fraction(1, 10**8)
-"""Fraction of a bound to search by prices, if cuts do not prove it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def write_time_certificate(
             for more in (_ingress_relay_claim, price_claim):
                 if (
                     result.bound.value
-                    and _claimed_bound(claims, size) < result.bound.value * _CLOSE_RATIO
+                    and _claimed_bound(claims, size) < result.bound.value * FLOAT_MARGIN
                 ):
                     claim = more(topology, dual_of(spec), size)
                     claims += [claim] if claim else []
