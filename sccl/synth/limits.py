@@ -39,6 +39,9 @@ EFFORT_PARTS = 4
 MAX_PASSES = 8
 """Passes of an improvement heuristic. Alltoall on tori needs two."""
 
+MAX_IDLE = 3
+"""Consecutive numbers of slots or pieces without a gain after which a search ends."""
+
 # Sizes of schedules and tables.
 
 MAX_SENDS = 2**20
@@ -59,6 +62,12 @@ MAX_LINKS = 2**14
 
 MAX_SUBSET = 10
 """Elements of which all subsets are examined. DGX-1 has 8 ranks, and tables grow as 3**n."""
+
+FEW_CHUNKS = 32
+"""Chunks of an algorithm near a limit, and those of one at a limit from which fewer are sought."""
+
+MAX_MULTIPLIED_CHUNKS = 512
+"""Chunks of a packing that is multiplied out, and symmetries whose images of a tree are written."""
 
 # Ranks.
 

@@ -27,7 +27,7 @@ COLLECTIVES = ("allgather", "broadcast", "reducescatter", "reduce", "allreduce")
 def packed(topology: Topology, collective: str, seed: int = 0, chunks: int = 1) -> PackedSchedule:
     """Return a TACOS schedule in packed form, even for a small machine."""
     request = Request(topology, named_spec(collective, topology.ranks), 1 << 10)
-    before, matching_problem.MIN_PACKED_SENDS = matching_problem.MAX_TABLE_ROWS, 0
+    before, matching_problem.MIN_PACKED_SENDS = matching_problem.MIN_PACKED_SENDS, 0
     try:
         found = planner.plan(request, Options(chunks=chunks), Effort(seed=seed), lambda _: None)
     finally:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import lcm
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec
@@ -27,7 +26,13 @@ from sccl.core.sweep_events import (
 )
 from sccl.core.topology import Topology
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
-from sccl.synth.limits import MAX_SUBSET, STEP_EFFORT, TRIAL_EFFORT
+from sccl.synth.limits import (
+    FEW_CHUNKS,
+    MAX_MULTIPLIED_CHUNKS,
+    MAX_SUBSET,
+    STEP_EFFORT,
+    TRIAL_EFFORT,
+)
 from sccl.synth.packing.by_steps.allreduce_trees import (
     any_class_proof,
     tree_bounds,
@@ -36,12 +41,6 @@ from sccl.synth.packing.by_steps.limits_by_steps import MAX_PAIRS_WORK
 
 if TYPE_CHECKING:
     from sccl.synth.packing.by_steps.solve import Packing
-
-_MAX_PALINDROME_CHUNKS, _MAX_MULTIPLIED_CHUNKS = (
-    64,
-    512,
-)  # for palindromes and for multiplied packings
-_ROUNDED_CHUNKS = 32  # C, in units, of an algorithm near a limit
 
 
 def quick_tree_family(  # noqa: PLR0913, PLR0917 - independent inputs
@@ -143,13 +142,10 @@ def _algorithm_near_limit(packing: Packing, *, search: bool) -> Algorithm | None
         round_to_palindrome,
     )
 
-    algorithm = multiply_out(packing, _MAX_MULTIPLIED_CHUNKS)
-    few = (
-        lcm(2 * packing.problem.topology.ranks, packing.upper.denominator) <= _MAX_PALINDROME_CHUNKS
-    )
-    if algorithm is None and search and few:
+    algorithm = multiply_out(packing, MAX_MULTIPLIED_CHUNKS)
+    if algorithm is None and search:
         algorithm = round_to_palindrome(packing, STEP_EFFORT)
-    return algorithm or round_to_multiple(packing, _ROUNDED_CHUNKS)
+    return algorithm or round_to_multiple(packing, FEW_CHUNKS)
 
 
 def _make_point(

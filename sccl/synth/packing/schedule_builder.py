@@ -11,7 +11,7 @@ from sccl.collectives import Dual, Spec
 from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.schedule import MAX_TIME, Schedule, build_schedule
 from sccl.core.topology import Topology
-from sccl.synth.limits import MAX_PASSES, MAX_REFINED_SENDS, MIN_GAIN, OPERATION_EFFORT
+from sccl.synth.limits import MAX_IDLE, MAX_PASSES, MAX_REFINED_SENDS, MIN_GAIN, OPERATION_EFFORT
 from sccl.synth.packing.flow_problem import FlowProblem, routes_between_ranks
 from sccl.synth.packing.port_matching import plan_port_matching
 from sccl.synth.packing.send_plans import (
@@ -41,11 +41,8 @@ _MATCHING_EFFORT = 2.5
 _EXTRA_PIECES_DIVISOR = 8
 """Such a part more of them at most, where bytes are fewer that way."""
 
-MAX_SENDS, MAX_MATCHED_SENDS = 60_000, 300_000
-"""Largest numbers of sends, for packings and for chunks of one size, which are placed once."""
-
-_MAX_IDLE, _IDLE_RATIO = 2, 1 - 1e-3
-"""So often in turn more parts take more than that part of the time, and no more are tried."""
+MAX_SENDS = 60_000
+"""Sends of a packing. More are placed only if that is likely to reach the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +145,7 @@ class ScheduleBuilder:
         for many in MATCHING_PIECES:
             pieces = _round_to_bytes(self.problem.chunk_bytes, many)
             over = (
-                pieces * each > MAX_MATCHED_SENDS
+                pieces * each > MAX_REFINED_SENDS
                 or self.effort > max_effort
                 or self.deadline_passed()
             )
@@ -163,8 +160,8 @@ class ScheduleBuilder:
             ticks = self._keep_best(
                 matching.plan, place_plan(self.problem, matching.plan, self.directions)
             )
-            idle = idle + 1 if ticks > before * _IDLE_RATIO else 0
-            if self.ticks <= target or idle == _MAX_IDLE:
+            idle = idle + 1 if ticks > before * (1 - MIN_GAIN) else 0
+            if self.ticks <= target or idle == MAX_IDLE:
                 break
             before = min(before, ticks)
         return self.us

@@ -26,7 +26,7 @@ from sccl.errors import ParameterError, SolverError
 from sccl.solvers.effort import Effort
 from sccl.synth.common.settings import Settings, open_writable_store
 from sccl.synth.common.store import Store, is_valid_answer
-from sccl.synth.limits import QUICK_EFFORT
+from sccl.synth.limits import MAX_SMALL_MODEL, QUICK_EFFORT, STEP_EFFORT
 from sccl.synth.syncoll import solve
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.transform import InstanceSolver
@@ -38,15 +38,8 @@ if TYPE_CHECKING:
 MAX_JOBS = 1024
 """Guard against typing errors."""
 
-_MAX_SIZE, _MAX_SYMMETRIC_SIZE = 20_000, 200_000  # chunks times links times steps
-_FIRST_UNITS, _MAX_UNITS = 1.0, 2.0
-"""Effort for solvers to find an algorithm of few chunks at a limit. If it is not enough, packings
-are multiplied out.
-
-It is effort and not seconds, one solver after the other and no race: the written files must not
-depend on the load of the machine. Broadcast (19, 5, 5) on DGX-1 takes CP-SAT 6.6 and CaDiCaL less
-than 1. The other limits of the README that are attained by few chunks take CP-SAT up to 0.4.
-"""
+_MAX_SYMMETRIC_SIZE = 200_000
+"""Chunks times links times steps up to which few chunks are searched under symmetry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +224,7 @@ def few_chunk_solver(topology: Topology, spec: Spec, settings: Settings) -> Inst
     Raises:
         InputError: the settings do not fit the collective and the topology.
     """
-    little = Effort(None, settings.effort.seed, settings.capped_units(_MAX_UNITS))
+    little = Effort(None, settings.effort.seed, settings.capped_units(STEP_EFFORT))
     return partial(_solve_few_chunks, _query_config(topology, spec, settings, little))
 
 
@@ -262,11 +255,15 @@ def _query_config(
 def _solve_few_chunks(config: QueryConfig, instance: Instance) -> Answer:
     """Ask the solver. If it is the default one, then another, which is good at other instances.
 
+    Solvers run one after the other with budgets, so written files do not depend on the load of the
+    machine. Broadcast (19, 5, 5) on DGX-1 takes CP-SAT 6.6 units and CaDiCaL less than 1. Other
+    limits that are attained by few chunks take CP-SAT up to 0.4.
+
     Instances that are too large for that are asked for under symmetry alone.
     """
     size = instance.collective.num_chunks * len(instance.topology.links) * instance.steps
-    units = config.effort.units or _MAX_UNITS
-    if size > _MAX_SIZE:
+    units = config.effort.units or STEP_EFFORT
+    if size > MAX_SMALL_MODEL:
         groups = candidate_groups(instance.topology, instance.collective, config.symmetry)
         if size > _MAX_SYMMETRIC_SIZE or not groups:
             reason = StopReason(StopKind.TOO_LARGE, "too large to ask for")
@@ -275,7 +272,7 @@ def _solve_few_chunks(config: QueryConfig, instance: Instance) -> Answer:
         return solve.solve_symmetric(instance, groups, little)
     if config.solver != solve.DEFAULT_SOLVER:
         return answer_instance(config, instance)
-    little = replace(config.effort, units=min(_FIRST_UNITS, units))
+    little = replace(config.effort, units=min(QUICK_EFFORT, units))
     result = answer_instance(replace(config, effort=little), instance)
     if isinstance(result, Unknown):
         return answer_instance(replace(config, solver="cadical", symmetry="none"), instance)

@@ -30,10 +30,12 @@ from sccl.solvers.lp import SparseStatus
 from sccl.synth.common.contract import Request
 from sccl.synth.limits import (
     BOUND_SLOTS,
+    ELEMENT_EFFORT,
     LIMIT_EFFORT,
     MAX_COLUMNS,
     MAX_PROGRAM_RANKS,
     MAX_SMALL_MODEL,
+    OPERATION_EFFORT,
     STEP_EFFORT,
 )
 from sccl.synth.packing.flow_lp import FlowProgram, is_unicast
@@ -44,9 +46,6 @@ from sccl.synth.packing.slots import TimedPacking, uniform_slots
 from sccl.synth.scheduling.problem import build_problem as build_chunk_problem
 from sccl.synth.teccl.epochs import AUTO, MAX_EPOCHS, epoch_length_us
 from sccl.synth.teccl.options import Options
-
-_UNITS_PER_PIVOT, _UNITS_PER_COLUMN = 4e-9, 1e-5
-"""Units of effort per pivot and column, and per column."""
 
 _NOT_SOLVED = StopReason(StopKind.BUDGET, "no program was solved in its effort")
 
@@ -93,7 +92,7 @@ class _HorizonSearch:
         total_us, seconds = float(self.length * count), self.spending.effort.seconds
         seconds -= self.spending.elapsed_seconds()
         packing, result = self.program.solve(slots, total_us, LIMIT_EFFORT, seconds, self.solver)
-        self.spending.units += (_UNITS_PER_PIVOT * result.pivots + _UNITS_PER_COLUMN) * columns
+        self.spending.units += (ELEMENT_EFFORT * result.pivots + OPERATION_EFFORT) * columns
         if result.status is not SparseStatus.UNKNOWN:
             self.results[count] = None if packing is None else replace(packing, us=total_us)
         return self.results.get(count)

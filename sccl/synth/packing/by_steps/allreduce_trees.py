@@ -22,18 +22,13 @@ from sccl.core.topology import UNREACHED, Topology
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS
-from sccl.synth.limits import LIMIT_EFFORT, MAX_SUBSET, SWEEP_EFFORT
+from sccl.synth.limits import FEW_CHUNKS, LIMIT_EFFORT, MAX_SUBSET, SWEEP_EFFORT
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, PackingClass, compute_limits
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, packing_proof
 from sccl.synth.packing.by_steps.rounding import round_approximately
 from sccl.synth.packing.problem import farthest_distance, root_choices
 
 TREE_SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and down for each chunk"
-
-_FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
-_FEW_CHUNKS_SEARCHED = (
-    16  # likewise where each tree is searched for: trees that come first are others
-)
 
 
 def tree_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
@@ -156,8 +151,7 @@ class _TreeClass(PackingClass):
         (packing,) = packed.packings
         algorithm = multiply_out(packing)
         few = self.topology.ranks <= MAX_SUBSET
-        max_chunks = _FEW_CHUNKS if few else _FEW_CHUNKS_SEARCHED
-        if algorithm is None or algorithm.collective.chunks > max_chunks:
+        if algorithm is None or algorithm.collective.chunks > FEW_CHUNKS:
             units = REDUCED_EFFORT_UNITS if algorithm else TOTAL_EFFORT_UNITS
             fewer = (
                 round_to_few_chunks(packing, packed.limit.proofs[0], units)

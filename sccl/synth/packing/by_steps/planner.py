@@ -10,13 +10,11 @@ from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.limits import LIMIT_EFFORT, MAX_CUT_RANKS
+from sccl.synth.limits import LIMIT_EFFORT, MAX_CUT_RANKS, MAX_MULTIPLIED_CHUNKS
 from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.synth.packing.by_steps.options import Options
 from sccl.synth.packing.by_steps.rounding import round_approximately, round_to_algorithm
-
-_MAX_CHUNKS = 512  # of multiplied trees, beyond which their limit is approximated
 
 _TOO_MANY_CHUNKS = StopReason(
     StopKind.TOO_LARGE, "the packing takes too many chunks to be written down"
@@ -86,7 +84,7 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
     algorithm = (
         None
         if packing.is_timed_out
-        else multiply_out(packing, _MAX_CHUNKS) or round_approximately(packing)
+        else multiply_out(packing, MAX_MULTIPLIED_CHUNKS) or round_approximately(packing)
     )
     if algorithm is None:
         is_late = packing.is_timed_out

@@ -26,14 +26,11 @@ from sccl.core.step_limit import LimitProof
 from sccl.judge import require_valid
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
-from sccl.synth.limits import MAX_REFINED_SENDS, STEP_EFFORT
+from sccl.synth.limits import MAX_MULTIPLIED_CHUNKS, MAX_REFINED_SENDS, STEP_EFFORT, SWEEP_EFFORT
 from sccl.synth.packing.by_steps.solve import Packing, make_pricer
 from sccl.synth.packing.price_steps import max_price_scale
 from sccl.synth.packing.problem import PackingProblem, StepTree
 from sccl.topo.symmetry.permutations import Permutation, map_ranks, rank_orbits
-
-_MAX_GROUP = 512
-"""Largest group of symmetries whose images of a tree are written out."""
 
 ChunkClass = tuple[frozenset[Rank], frozenset[Rank]]
 TimedSends = frozenset[tuple[Edge, int]]
@@ -151,7 +148,7 @@ def group_elements(problem: PackingProblem) -> list[Permutation] | None:
             if product not in group:
                 group[product] = None
                 queue.append(product)
-        if len(group) > _MAX_GROUP:
+        if len(group) > MAX_MULTIPLIED_CHUNKS:
             return None
     return list(group)
 
@@ -200,11 +197,13 @@ large to multiply out, and rounded to 256 chunks it takes 0.12 % more rounds.
 """
 
 _MAX_NOISE = 200  # of prices, the largest
-TOTAL_EFFORT_UNITS, REDUCED_EFFORT_UNITS = (
-    6.0,
-    0.5,
-)  # for all, and if another algorithm is available
-_MAX_TREES = 6_000  # that whole numbers are looked for of, about
+TOTAL_EFFORT_UNITS, REDUCED_EFFORT_UNITS = 6.0, 0.5
+"""Budget of all attempts, and of those if another algorithm is known. An allgather in 3 steps on
+``dgx1`` has no algorithm of few chunks, and the larger budget takes 10 s."""
+
+_MAX_TREES = 6_000
+"""Trees of an integer program, images included."""
+
 _SEED = 1
 """Any seed gives valid trees; a fixed one gives the same files."""
 
@@ -385,15 +384,14 @@ class IntegerPacking:
 
 # Without palindromes, five steps on dgx1 attain 601/2048, not the limit of 7/24.
 _CHUNK_MULTIPLES = (1, 2)
-_MAX_CHUNKS = 128  # of a model
-_TOTAL_EFFORT, _VECTOR_EFFORT = 12.0, 3.0
-"""Units for all attempts, and for one."""
+_MAX_CHUNKS = 128
+"""Chunks of a palindrome, whose model has three trees for each."""
 
 
 _TreeVariables = dict[tuple[Edge, int], IntVar]
 
 
-def round_to_palindrome(packing: Packing, effort: float = _TOTAL_EFFORT) -> Algorithm | None:
+def round_to_palindrome(packing: Packing, effort: float = SWEEP_EFFORT) -> Algorithm | None:
     """Return an allreduce by trees with R/C = ``packing.upper``, judged; None if none is found.
 
     Args:
@@ -413,7 +411,7 @@ def round_to_palindrome(packing: Packing, effort: float = _TOTAL_EFFORT) -> Algo
         for rounds in _palindromes(int(chunks * packing.upper), problem.steps):
             if effort <= 0:
                 return None
-            algorithm, spent = _search_rounds(problem, chunks, rounds, min(_VECTOR_EFFORT, effort))
+            algorithm, spent = _search_rounds(problem, chunks, rounds, min(STEP_EFFORT, effort))
             effort -= spent
             if algorithm is not None:
                 return require_valid(algorithm, "an allreduce by trees that is the same backwards")

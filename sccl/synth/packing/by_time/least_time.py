@@ -17,7 +17,7 @@ from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request, SearchProgress
-from sccl.synth.limits import QUICK_EFFORT, STEP_EFFORT
+from sccl.synth.limits import QUICK_EFFORT, STEP_EFFORT, TRIAL_EFFORT
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
 from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
 from sccl.synth.packing.by_time.lower_bounds import restricted_search, select_engine
@@ -46,9 +46,9 @@ MAX_COMMODITIES = 5000
 _SHORT_TIME_ALPHAS = 3
 """Multiple of the longest alpha within which links between chassis cannot forward arrivals."""
 
-_NEAR_RATIO, _EXPENSIVE_EFFORT, _PRICED_SLOTS = 1.03, 0.1, 20
-"""Times the bound, up to which a schedule is not bettered by packings if these are dear: if pricing
-trees of so many slots once takes so much effort."""
+_NEAR_RATIO, _PRICED_SLOTS = 1.03, 20
+"""Ratio to the bound up to which a schedule is not improved by packings if these are expensive: if
+pricing trees of so many slots once takes more than :data:`TRIAL_EFFORT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,7 @@ class _PhaseResult:
         )
         if placing.plan is not None:
             search.schedule_us, search.spent = placing.ticks / PS_PER_US, placing.effort
-            dear = (
-                isinstance(engine, TreePricing) and engine.effort(_PRICED_SLOTS) > _EXPENSIVE_EFFORT
-            )
+            dear = isinstance(engine, TreePricing) and engine.effort(_PRICED_SLOTS) > TRIAL_EFFORT
             if dear and search.schedule_us <= _NEAR_RATIO * float(self.lower_bound):
                 return
         try:

@@ -22,6 +22,8 @@ from sccl.synth.limits import (
     ELEMENT_EFFORT,
     LIMIT_EFFORT,
     MAX_COLUMNS,
+    MIN_SHARE,
+    PRICE_SCALE,
     STEP_EFFORT,
     TRIAL_EFFORT,
 )
@@ -281,10 +283,9 @@ def restricted_search(
 MAX_TARGETS = 6
 """Trees to so many ranks take milliseconds, on any machine."""
 
-_MIN_SLOT, _LOAD_EXPONENT, _MAX_LOAD, _COST_SCALE = 1e-3, 6.0, 3.0, 1 << 30
-"""Prices of sends in slots of unequal load: the smallest length of a slot (part of the time), the
-logarithm of a full slot's price relative to an empty one's, the load from which prices rise no
-more, and the price of the dearest send."""
+_LOAD_EXPONENT, _MAX_LOAD = 6.0, 3.0
+"""Prices of sends in slots of unequal load: the logarithm of a full slot's price relative to an
+empty one's, and the load from which prices rise no more."""
 
 
 def find_critical_targets(problem: FlowProblem) -> frozenset[int]:
@@ -363,7 +364,7 @@ class ExtendedTrees:
         """
         slots = packing.slots
         load = np.zeros((len(self._counts), slots.count))
-        lengths = np.maximum(packing.lengths, _MIN_SLOT * packing.us)
+        lengths = np.maximum(packing.lengths, MIN_SHARE * packing.us)
         for share in packing.shares:
             self._add_load(load, slots, share.tree, share.part)
         trees = []
@@ -371,7 +372,7 @@ class ExtendedTrees:
             full = np.minimum(load[:, slots.room] / lengths, _MAX_LOAD)
             price = np.exp(_LOAD_EXPONENT * full) / lengths
             each = self._route_prices.route_prices(price / self._counts[:, None])
-            cost = np.floor(each * (_COST_SCALE / each.max())).astype(np.int64) + 2
+            cost = np.floor(each * (PRICE_SCALE / each.max())).astype(np.int64) + 2
             for use in share.tree:
                 cost[use] = 1
             tree = self._extend_tree(cost, slots.arrive)

@@ -11,7 +11,7 @@ from math import ceil, inf
 
 import numpy as np
 
-from sccl.synth.limits import BOUND_SLOTS, MAX_SMALL_RANKS, STEP_EFFORT
+from sccl.synth.limits import BOUND_SLOTS, MAX_IDLE, MAX_SMALL_RANKS, STEP_EFFORT
 from sccl.synth.packing.by_time.lower_bounds import (
     FIRST_BORDERS,
     MAX_SLOTS,
@@ -35,8 +35,8 @@ from sccl.synth.packing.slots import (
     variable_slots,
 )
 
-_UNIT_TRIALS, _MAX_IDLE = 2, 3
-"""More slots than the fewest with which all units are tried, and times that nothing is gained."""
+_UNIT_TRIALS = 2
+"""Additional slots with which all units are tried."""
 
 _FEW_DISTANCES, _MAX_DISTANCES = 3, 6
 """Times the farthest way, up to which borders come first, and up to which they are tried."""
@@ -44,9 +44,8 @@ _FEW_DISTANCES, _MAX_DISTANCES = 3, 6
 _MANY_DISTANCES = 12
 """Limit up to which slots of about alphas are tried for data of, or for, one rank."""
 
-_EXTRA_EFFORT, _EXPENSIVE_EFFORT = 1.0, 0.01
-"""Effort for packings if schedules of equal chunks exist and pricing all trees once takes more than
-the second number."""
+_EXPENSIVE_EFFORT = 0.01
+"""Budget for pricing all trees once, beyond which schedules of equal chunks come first."""
 
 _ROUNDED_COUNTS, _OPTIMISTIC_RATIO = (16, 32), Fraction(3, 4)
 """Slots of which alphas are the nearest numbers, and the part of the floor from which on they are
@@ -114,7 +113,7 @@ class PackingSearch(LowerBoundSearch):
         if (
             self.schedule_us < inf and self._is_expensive
         ):  # matched: packings are hardly ever better
-            self.effort = min(self.effort, self.spent + _EXTRA_EFFORT)
+            self.effort = min(self.effort, self.spent + STEP_EFFORT)
         if isinstance(self.engine, FlowProgram) and self.lower_bound > 0:
             return (
                 self._pack_epochs,
@@ -236,7 +235,7 @@ class PackingSearch(LowerBoundSearch):
                 units = [min(units, key=lambda unit: took[unit])]
             mine = min(mine, *took.values())
             idle = idle + 1 if before < inf and before - mine <= self.gap / 8 * mine else 0
-            if idle == _MAX_IDLE:
+            if idle == MAX_IDLE:
                 return
 
     def _min_slots(self) -> int:
@@ -322,7 +321,7 @@ class PackingSearch(LowerBoundSearch):
 
     # Slots at about the same time: bytes that flow through their trees.
 
-    def _pack_steady(self, most_idle: int = _MAX_IDLE) -> None:
+    def _pack_steady(self, most_idle: int = MAX_IDLE) -> None:
         alphas = {alpha for alpha in self.problem.alpha if alpha}
         unit = min(alphas, default=Fraction(1))
         first = max(1, ceil(self._max_distance(hops=False) / unit))
@@ -359,7 +358,7 @@ class PackingSearch(LowerBoundSearch):
                 idle = idle + 1 if self.schedule_us >= before * (1 - self.gap / 8) else 0
                 if self.is_done():
                     return
-                if count * length > self.schedule_us or idle == _MAX_IDLE:
+                if count * length > self.schedule_us or idle == MAX_IDLE:
                     break
 
     # Slots between borders: where all takes a few alphas.

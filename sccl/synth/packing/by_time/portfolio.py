@@ -21,7 +21,7 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.limits import MAX_REFINED_SENDS, TRIAL_EFFORT
+from sccl.synth.limits import MAX_REFINED_SENDS, MAX_SMALL_RANKS, QUICK_EFFORT, TRIAL_EFFORT
 
 CHUNK_COUNTS = (1, 4, 16, 64)
 """Per part, as long as there are not too many sends."""
@@ -33,9 +33,9 @@ bound.
 
 NO_SCHEDULE = StopReason(StopKind.BUDGET, "no schedule")
 
-_TREE_RANKS, _TREE_STEPS, _TREE_UNITS = 16, 3, 1.0
-"""Ranks up to which an allreduce in groups is also looked for by trees, of how many numbers of
-steps, and effort for each. (Of all ranks two phases are as near. In groups trees take less.)"""
+_TREE_STEPS = 3
+"""Numbers of steps for which an allreduce in groups is also searched by trees. For one group of all
+ranks, two phases have the same gap."""
 
 
 def plan_overlapping(request: Request, effort: Effort, units: float, seconds: float) -> Outcome:
@@ -82,7 +82,7 @@ def improve_two_phases(
     best = _best_solution(outcome)
     grouped = bool(request.spec.post.pattern) and not request.spec.counts
     candidates = [phases, *([best] if best else [])]
-    if grouped and request.topology.ranks <= _TREE_RANKS and not request.topology.switches:
+    if grouped and request.topology.ranks <= MAX_SMALL_RANKS and not request.topology.switches:
         candidates += _tree_schedules(request, effort, deadline)
     return min(candidates, key=lambda candidate: candidate.objective)
 
@@ -104,7 +104,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
         options = limit.Options(trees=True, steps=None if steps == 1 else steps)
         try:
             outcome = registry.plan(
-                limit, request, options, _partial_effort(effort, _TREE_UNITS, seconds)
+                limit, request, options, _partial_effort(effort, QUICK_EFFORT, seconds)
             )
         except (TooLargeError, KeyboardInterrupt):
             return
