@@ -40,7 +40,18 @@ MAX_PASSES = 8
 """Passes of an improvement heuristic. Alltoall on tori needs two."""
 
 MAX_IDLE = 3
-"""Consecutive numbers of slots or pieces without a gain after which a search ends."""
+"""Consecutive rounds without a gain after which a search ends."""
+
+REPEATS = 4
+"""Repetitions of a random pass with each of its parameters."""
+
+MAX_TRIES = 16
+"""Candidates of which the best is kept. The lowest trees of ``torus:16x16`` have 22 to 24 steps,
+others 26."""
+
+MAX_ITERATIONS = 2_000
+"""Rounds, nodes, or plans of an exact search, which is not limited by seconds: its result must not
+depend on the load of a machine. Branch and bound on ``ndv2x2`` takes four nodes on average."""
 
 # Sizes of schedules and tables.
 
@@ -95,6 +106,10 @@ MAX_PAIRED_RANKS = 4096
 MAX_SMALL_MODEL = 60_000
 """Chunks times links times steps up to which a quick search comes first: it takes up to 0.2 s."""
 
+MAX_MODEL = 200_000
+"""Size of a model that is built without a request for it: chunks times links times steps or
+epochs."""
+
 MAX_INTERVALS = 12_000
 """Intervals of a CP-SAT model of a whole schedule. Larger ones are solved in neighborhoods."""
 
@@ -103,6 +118,10 @@ MAX_COLUMNS = 600_000
 
 MAX_VARIABLES = 3_000_000
 """Variables of a model. Larger ones do not fit in memory, and none was solved."""
+
+MAX_TABLE_WORK = 30_000_000
+"""Ranks times links times steps of one tree, entries of a table, or sends that are verified: more
+take minutes."""
 
 MAX_WORK = 1.5e10
 """Elementary operations of a construction, of about a nanosecond."""

@@ -26,13 +26,13 @@ from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.candidates import check_min_steps
-from sccl.synth.limits import STEP_EFFORT
+from sccl.synth.limits import MAX_SMALL_RANKS, STEP_EFFORT
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.permutations import rank_orbits
 
-_MAX_RANKS, _MAX_SYMMETRIC_RANKS = 11, 16
-"""More are not broadcast to by trees, or no more that are all alike: that would take minutes."""
+_MAX_RANKS = 11
+"""Ranks up to which broadcasts from several sets of roots are packed: more take minutes."""
 
 
 def any_family_bound(
@@ -103,7 +103,7 @@ def any_family_proof(
         return best
     proof = relaxation.bound.proof
     best = replace(best, bound=relaxation.bound.value, prices=proof.prices, cuts=proof.cuts)
-    if topology.ranks > _MAX_SYMMETRIC_RANKS or best.bound == target:
+    if topology.ranks > MAX_SMALL_RANKS or best.bound == target:
         return best
     return max([best, *_broadcast_proofs(topology, spec, steps)], key=lambda proof: proof.bound)
 

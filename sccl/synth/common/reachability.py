@@ -15,9 +15,6 @@ from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.errors import UnreachableError
 from sccl.synth.limits import MAX_PROGRAM_RANKS
 
-_MAX_NAMED_LINKS = 4
-"""That are named: where these do not do, they are a beginning."""
-
 _Successors = tuple[tuple[int, ...], ...]
 
 
@@ -27,7 +24,8 @@ def unreachable_error(topology: Topology, spec: Spec) -> UnreachableError | None
     first = gap = next(_unreachable_pairs(successors, spec), None)
     if first is None:
         return None
-    max_links = _MAX_NAMED_LINKS if topology.ranks <= MAX_PROGRAM_RANKS else 1
+    # A message names at most four.
+    max_links = 4 if topology.ranks <= MAX_PROGRAM_RANKS else 1
     links: list[Edge] = []
     while gap is not None and len(links) < max_links:
         links.append(gap)

@@ -10,8 +10,6 @@ from typing import Any
 from sccl.compiled import compiled
 from sccl.synth.limits import INFINITE
 
-_UNIT_BITS = 20  # bits of the load of a constraint that is the fullest of its step
-
 
 @compiled
 def reroute(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
@@ -94,9 +92,10 @@ def _price_links(  # noqa: PLR0913, PLR0917 - likewise
     for step in range(load.shape[0]):
         fullest = load[step].max()
         for c in range(load.shape[1]):
-            each = (load[step, c] << _UNIT_BITS) // fullest if fullest else 1 << _UNIT_BITS
+            # twenty binary places
+            each = (load[step, c] << 20) // fullest if fullest else 1 << 20
             for _ in range(squarings):
-                each = each * each >> _UNIT_BITS
+                each = each * each >> 20
             share[c] = (each + 1) * fill[c]
         for link in range(price.shape[1]):
             total = 0

@@ -25,14 +25,12 @@ from sccl.core.algorithm import Send, make_send
 from sccl.core.arrays import IntArray
 from sccl.core.topology import Topology
 from sccl.synth.constructions.bfb_costs import all_distances
-from sccl.synth.limits import MAX_TABLE_ROWS, MAX_WORK
+from sccl.synth.limits import MAX_TABLE_ROWS, MAX_WORK, REPEATS
 from sccl.topo.symmetry.permutations import Orbits, Permutation
 from sccl.topo.symmetry.regular_groups import SemiregularGroup, find_semiregular_group
 
 _PASSES = ((4, 1), (8, 2), (8, 3), (16, 4), (32, 5), (32, 6), (64, 7), (64, 8))
 """(batches of a rank's chunks, squarings of shares): each so many times as follows."""
-_REPEATS = 4
-"""How often each pass is made."""
 
 _RESTART_PASS = 4  # of these with which all begins again, from ways that are good already
 _MIN_WORK = 5e7  # likewise: up to there they go on
@@ -154,7 +152,7 @@ class _RoutingMachine:
         )
         best, spent = None, 0.0
         until = min(
-            MAX_WORK, max(_MIN_WORK, work * _REPEATS * sum(batches for batches, _ in _PASSES))
+            MAX_WORK, max(_MIN_WORK, work * REPEATS * sum(batches for batches, _ in _PASSES))
         )
         for batches, squarings in _pass_schedule():
             spent += batches * work
@@ -175,9 +173,9 @@ class _RoutingMachine:
 
 def _pass_schedule() -> Iterator[tuple[int, int]]:
     """Yield (batches, squarings) of one pass after the other, without end."""
-    yield from (each for each in _PASSES for _ in range(_REPEATS))
+    yield from (each for each in _PASSES for _ in range(REPEATS))
     while True:
-        yield from (each for each in _PASSES[_RESTART_PASS:] for _ in range(_REPEATS))
+        yield from (each for each in _PASSES[_RESTART_PASS:] for _ in range(REPEATS))
 
 
 def _constraint_orbits(topology: Topology, symmetries: Sequence[Permutation]) -> IntArray:

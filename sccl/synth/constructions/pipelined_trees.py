@@ -28,11 +28,10 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
 from sccl.solvers.network_flow import FlowNetwork
-from sccl.synth.limits import MAX_SEARCH_RANKS, MAX_SENDS, MAX_WORK
+from sccl.synth.limits import MAX_SEARCH_RANKS, MAX_SENDS, MAX_TRIES, MAX_WORK
 
 NAME = "construction (disjoint trees)"
 
-_TRIES = 16  # of which the lowest trees are taken: torus:16x16 has 26, or 22 to 24
 # In 60 steps on mesh:16x16, trees with congestion prices have R/C = 187/171, and these have 30/31.
 
 
@@ -136,7 +135,7 @@ def _pack_trees(topology: Topology, root: int) -> DisjointTrees | None:
     if not number or work > MAX_WORK:
         return None
     drawn = np.random.default_rng(0)
-    tries = max(1, min(_TRIES, int(MAX_WORK / work)))
+    tries = max(1, min(MAX_TRIES, int(MAX_WORK / work)))
     candidates = (_TreePacking(topology, root, number, drawn).run() for _ in range(tries))
     return min(candidates, key=lambda trees: int(trees.depth.max(axis=1).sum()))
 

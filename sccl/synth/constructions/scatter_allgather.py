@@ -26,12 +26,10 @@ from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.judge import require_valid, violations
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.synth.constructions.scatter_flow import attain_bound
-from sccl.synth.limits import MAX_SENDS
+from sccl.synth.limits import MAX_SENDS, MAX_TABLE_WORK
 from sccl.topo.symmetry.automorphisms import generator_groups
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import prune
-
-_MAX_VERIFIED_SENDS = 20_000_000  # sends of an allgather that are executed
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def breadth_first_allgather(topology: Topology) -> SymmetricAlgorithm | None:
     links = len(topology.successors()[0])
     far = distances(topology.successors(), [0])
     number = topology.ranks * (topology.ranks - 1) * links
-    if topology.budgets or UNREACHED in far or not 0 < number <= _MAX_VERIFIED_SENDS:
+    if topology.budgets or UNREACHED in far or not 0 < number <= MAX_TABLE_WORK:
         return None
     collective = named_spec("allgather", topology.ranks).at(links)
     group = next(generator_groups(topology, collective), None)

@@ -35,7 +35,7 @@ from sccl.prove.bounds.timed_cuts import CutRow, CutRows
 from sccl.prove.bounds.timed_flow import IntegralFlow, TimedFlow, is_applicable
 from sccl.solvers.cpsat import CpModel, Strategy, solve
 from sccl.solvers.effort import Effort
-from sccl.synth.limits import MAX_SENDS
+from sccl.synth.limits import MAX_ITERATIONS, MAX_SENDS
 from sccl.topo.symmetry.automorphisms import automorphisms
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 NAME = "construction (flow)"
 
 _MULTIPLES = (1, 2, 3, 4, 6, 8, 12)  # the least C at which R is whole
-_MAX_CUT_ROUNDS = 400  # times that some are added for one C
 _EFFORT, _STRATEGY = Effort(units=2.0), Strategy(linear=2)
 
 _FlowArcs = dict[tuple[int, int], list[list[int]]]
@@ -68,7 +67,7 @@ class _FlowProblem:
     flow: TimedFlow
     rows: list[CutRow]
 
-    def find_rounds(self, total: int, times: int, tries: int = _MAX_CUT_ROUNDS) -> list[int] | None:
+    def find_rounds(self, total: int, times: int, tries: int = MAX_ITERATIONS) -> list[int] | None:
         """Return whole rounds, ``total`` in all, at which all chunks flow. None: not found.
 
         Args:

@@ -15,19 +15,18 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
 from sccl.errors import TooLargeError
-from sccl.synth.limits import ELEMENT_EFFORT, INFINITE, MAX_SUBSET, PRICE_SCALE
+from sccl.synth.limits import (
+    ELEMENT_EFFORT,
+    INFINITE,
+    MAX_MODEL,
+    MAX_SUBSET,
+    MAX_TABLE_WORK,
+    PRICE_SCALE,
+)
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.price_rounds import RoundPricing
 from sccl.synth.packing.price_sets import NoTreeError, SetTables, TreeProblem
 from sccl.synth.packing.price_trees import TreePricing
-
-MAX_WORK = 3 * 10**7
-"""Limit for a table, pairs of sets times slots times nodes: beyond, pricing takes tenths of a
-second.
-"""
-
-MAX_SHARED_GOALS = 2 * 10**5
-"""Pairs of ranks times sets that one of them may serve: of more, nobody exchanges."""
 
 
 class _RootChoice(NamedTuple):
@@ -98,7 +97,7 @@ class PairTables:
             for rank, goal in enumerate(self._full_goal)
         ]
         both = [(u, v) for u, v in number if u < v and (v, u) in number]
-        if len(both) * max(self._full_goal) <= MAX_SHARED_GOALS:
+        if len(both) * max(self._full_goal) <= MAX_MODEL:
             self.roots += [
                 _RootChoice((u, v), (number[u, v], number[v, u]), self._shared_goals(u, v))
                 for u, v in both
@@ -182,7 +181,7 @@ class TreePairPricing(TreePricing):
         groupings = [[ranks]] if len(ranks) <= MAX_SUBSET else list(_rank_partitions(problem))
         if max(map(len, problem.topology.chassis), default=0) > MAX_SUBSET:
             groupings = []  # parts of chassis are no gates, and say too little
-        small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_WORK]
+        small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_TABLE_WORK]
         self._pairs = [PairTables(problem, groups) for groups in small]
         self.rounds = RoundPricing(problem)
         self.tables = [part for pair in self._pairs for part in (pair.up, pair.down)]

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from sccl.core.arrays import IntArray
 from sccl.core.ids import Edge
 from sccl.errors import TooLargeError
-from sccl.synth.limits import INFINITE, LIMIT_EFFORT, MAX_CAPACITY
+from sccl.synth.limits import INFINITE, LIMIT_EFFORT, MAX_CAPACITY, MAX_TABLE_WORK
 from sccl.synth.packing.price_branching import TreeSearch, tree_network
 from sccl.synth.packing.price_pairs import PairTables, reverse_costs
 from sccl.synth.packing.price_sets import WORK_EFFORT, SetTables, chunk_starts, with_start_links
-from sccl.synth.packing.problem import MAX_TREE_WORK, Commodity, PackingProblem, StepTree
+from sccl.synth.packing.problem import Commodity, PackingProblem, StepTree
 
 
 def max_price_scale(ranks: int) -> int:
@@ -115,7 +115,7 @@ class SearchPricer:
         network = tree_network(window.edges, window.ranks, window.commodity, window.arrive)
         self.search = TreeSearch(network, LIMIT_EFFORT, deadline)
         links = len(self.search.useful)
-        if window.ranks * window.steps * links > MAX_TREE_WORK:
+        if window.ranks * window.steps * links > MAX_TABLE_WORK:
             raise TooLargeError(
                 f"a limit over all k for {window.ranks} ranks, {links} links and {window.steps} "
                 "steps is too large to compute; the bounds and a sweep over k work"

@@ -33,9 +33,6 @@ LinkStep = tuple[int, int]
 
 StepTree = frozenset[LinkStep]
 
-MAX_TREE_WORK = 20_000_000
-"""Ranks times links times steps: beyond, a single tree takes minutes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Commodity:

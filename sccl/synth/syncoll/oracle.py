@@ -26,7 +26,7 @@ from sccl.errors import ParameterError, SolverError
 from sccl.solvers.effort import Effort
 from sccl.synth.common.settings import Settings, open_writable_store
 from sccl.synth.common.store import Store, is_valid_answer
-from sccl.synth.limits import MAX_SMALL_MODEL, QUICK_EFFORT, STEP_EFFORT
+from sccl.synth.limits import MAX_MODEL, MAX_SMALL_MODEL, QUICK_EFFORT, STEP_EFFORT
 from sccl.synth.syncoll import solve
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.transform import InstanceSolver
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 MAX_JOBS = 1024
 """Guard against typing errors."""
-
-_MAX_SYMMETRIC_SIZE = 200_000
-"""Chunks times links times steps up to which few chunks are searched under symmetry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +262,7 @@ def _solve_few_chunks(config: QueryConfig, instance: Instance) -> Answer:
     units = config.effort.units or STEP_EFFORT
     if size > MAX_SMALL_MODEL:
         groups = candidate_groups(instance.topology, instance.collective, config.symmetry)
-        if size > _MAX_SYMMETRIC_SIZE or not groups:
+        if size > MAX_MODEL or not groups:
             reason = StopReason(StopKind.TOO_LARGE, "too large to ask for")
             return Unknown(reason, config.solver, 0.0)
         little = replace(config.effort, units=min(QUICK_EFFORT, units))

@@ -21,7 +21,7 @@ from sccl.core.clock import AlphaModel
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Request
-from sccl.synth.limits import MAX_INTERVALS, TRIAL_EFFORT
+from sccl.synth.limits import EFFORT_PARTS, MAX_INTERVALS, TRIAL_EFFORT
 from sccl.synth.scheduling.bounds import compute_lower_bound, latency_bound_ticks
 from sccl.synth.scheduling.intervals_cpsat import IntervalModel, SymmetryAction
 from sccl.synth.scheduling.neighborhoods import NeighborhoodSearch
@@ -49,9 +49,6 @@ NEAR_GAP = Fraction(1, 1000)
 """Above the bound by such a part: near enough for a quick look, and where models are too large."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
-
-_ROUTING_SHARE, _EXACT_SHARE = 0.4, 0.3
-"""Fractions of the effort for routes, and for exact times. The rest improves both together."""
 
 _BATCH_SIZES = (2, 4, 8, 16, 32, 64, 256)
 """Chunks that are sent together at the most, as tried."""
@@ -232,7 +229,7 @@ class SketchedPhase:
         spending, units = EffortMeter(effort), effort.units or 1.0
         if self.routes is None:
             self.routes = self._find_routes(
-                spending.remaining(units if quick else units * _ROUTING_SHARE)
+                spending.remaining(units if quick else units / EFFORT_PARTS)
             )
             if self.routes is None:
                 return
@@ -329,7 +326,7 @@ class SketchedPhase:
         self, pairs: list[tuple[int, int]], spending: EffortMeter, units: float
     ) -> None:
         """Give exact times, orders left free, and then chunks together: step 3."""
-        left = spending.remaining(units * _EXACT_SHARE)
+        left = spending.remaining(units / EFFORT_PARTS)
         if self.is_done or left is None or spending.is_exhausted():
             return
         if len(pairs) <= MAX_INTERVALS and not self.has_fixed_order:
@@ -346,7 +343,7 @@ class SketchedPhase:
             if result.sends is not None:
                 self.accept(single_batches(result.sends), "exact times")
         if self.can_batch or self.has_fixed_order:
-            left = spending.remaining(units * _EXACT_SHARE)
+            left = spending.remaining(units / EFFORT_PARTS)
             if left and not self.is_done and not spending.is_exhausted():
                 batches, spent = optimize_contiguity(
                     self.problem, self.batches, self.lower_bound, left

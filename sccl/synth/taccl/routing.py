@@ -33,8 +33,8 @@ from sccl.synth.taccl.greedy_routes import ChunkRoutes, find_greedy_routes, rela
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
-_TIME_SHARE, _PREFERENCE_SHARE = 0.7, 0.3
-"""Fractions of the effort for the minimum time, and for the choice among routes of that time."""
+_TIME_SHARE = 0.7
+"""Fraction of the budget for the minimum time. The rest chooses among routes of that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +337,7 @@ def solve_routing(  # noqa: PLR0913, PLR0917 - independent inputs
     weight = len(preference_model.arrival) * preference_model.horizon + 1
     objective = weight * sum(connections) + arrivals if connections else arrivals
     preference_model.model.minimize(objective)
-    preference_effort = Effort(effort.timeout_s, effort.seed, units * _PREFERENCE_SHARE)
+    preference_effort = Effort(effort.timeout_s, effort.seed, units * (1 - _TIME_SHARE))
     preferred = cpsat.solve(preference_model.model, preference_effort, STRATEGY)
     spent += preferred.units
     if preferred.has_solution:

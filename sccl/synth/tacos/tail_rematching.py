@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sccl.synth.limits import MAX_TABLE_ROWS
+from sccl.synth.limits import MAX_TABLE_ROWS, REPEATS
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.network.transfers import Demand, Sends
 from sccl.synth.tacos.bitsets import random_state
@@ -22,9 +22,6 @@ from sccl.synth.tacos.transversal_matching import (
 
 _WINDOW_ROUNDS = (2, 4, 8, 16, 32)
 """Numbers of last rounds that are matched again."""
-
-_TRIES = 4
-"""Number of tries with each window."""
 
 
 def rematch_tail(
@@ -46,7 +43,7 @@ def rematch_tail(
     min_rounds = int((-((held - demand.chunks) // np.maximum(degree, 1))).max())
     if net.nodes * demand.chunks > MAX_TABLE_ROWS or degree.max() > MAX_LINKS:
         return finish, sends
-    for number, rounds in enumerate(np.repeat(_WINDOW_ROUNDS, _TRIES).tolist()):
+    for number, rounds in enumerate(np.repeat(_WINDOW_ROUNDS, REPEATS).tolist()):
         if finish <= min_rounds * busy or rounds >= 2 * min_rounds:
             break  # it is optimal, or all rounds have been matched again
         first_round = max(min_rounds - rounds, 0)

@@ -29,12 +29,12 @@ from sccl.synth.teccl.milp import EpochMilp, MilpResult, OutOfTimeError
 EFFORT_SHARE = 0.5
 """Fraction of the remaining budget for one model, and of the remaining time for one round of A*.
 Otherwise the first round, which is improved as long as there is time, would leave none for later
-rounds."""
+rounds.
 
-_PRESOLVE_SHARE = 0.4
-"""Time that is reserved for the end of CP-SAT's presolve, which ignores the deadline, as a fraction
-of the time for building the model. (With 316,000 variables and a limit of 6 s, CP-SAT returned
-after 8 s. This model took 6 s to build.)"""
+The same fraction of the time for building a model is reserved for the end of CP-SAT's presolve,
+which ignores the deadline. (With 316,000 variables and a limit of 6 s, CP-SAT returned after 8 s.
+This model took 6 s to build.)
+"""
 
 
 @dataclass
@@ -144,7 +144,7 @@ class EpochSearch:
             model = build_model(deadline_passed=spending.deadline_passed)
         except OutOfTimeError:
             return no_result
-        presolve_s = _PRESOLVE_SHARE * (spending.elapsed_seconds() - build_start)
+        presolve_s = EFFORT_SHARE * (spending.elapsed_seconds() - build_start)
         remaining = spending.remaining()
         if remaining is None or remaining.seconds <= presolve_s:
             return no_result

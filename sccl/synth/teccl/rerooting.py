@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from sccl.synth.limits import INFINITE, MAX_PLACED_SENDS
+from sccl.synth.limits import INFINITE, MAX_PLACED_SENDS, MAX_TRIES
 from sccl.synth.scheduling.justify import ProjectSchedule
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.teccl.demand_chains import Chain, ChainSend, is_partial_result
 
 MAX_SENDS = 2**12
 """Limit on chains whose roots are improved."""
-
-_MAX_PAIRS = 16
-"""Limit on pairs from which trees are grown: those with the shortest paths."""
 
 _MAX_ROOTS = 4
 """Limit on the roots to try for a chunk: those with the shortest paths. Without other roots, an
@@ -127,7 +124,7 @@ class _RootSearch:
     def _grow_all(self) -> Iterator[RootedTrees]:
         """Yield of each chunk the trees grown from a pair, for which ways are short and free."""
         problem, load = self.problem, [0] * len(self.problem.capacity)
-        pairs = sorted((self._pair_time(path), path) for path in self._opposite_route)[:_MAX_PAIRS]
+        pairs = sorted((self._pair_time(path), path) for path in self._opposite_route)[:MAX_TRIES]
         for chunk_trees in self.trees:
             best, least_busy = chunk_trees, INFINITE
             for around, path in pairs:

@@ -27,7 +27,7 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.limits import EFFORT_PARTS, INFINITE, MIN_SHARE, STEP_EFFORT
+from sccl.synth.limits import EFFORT_PARTS, INFINITE, MAX_MODEL, MIN_SHARE, STEP_EFFORT
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import serial_schedule
@@ -37,9 +37,6 @@ from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phase_search import ScheduleOrigin
 from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
 from sccl.synth.teccl.time_varying_problem import schedule_rows, with_varying_bandwidth
-
-_MAX_AUTO_VARIABLES = 200_000
-"""Variables of a model in epochs for which nobody has asked."""
 
 _MAX_BOUND_MULTIPLE = 100
 """Bounds that it may take, where the plan of full bandwidth takes for ever."""
@@ -176,7 +173,7 @@ class VaryingBandwidthSearch:
         length = epoch_length(self._problem, self.options.epoch, self.options.multiplier)
         assert isinstance(self._result.plan, Schedule)
         epochs = -(-self._result.plan.finish // length)
-        return self._problem.chunks * len(self._problem.src) * epochs <= _MAX_AUTO_VARIABLES
+        return self._problem.chunks * len(self._problem.src) * epochs <= MAX_MODEL
 
     def _update_bound(self, result: Solution) -> None:
         """Take what nothing is below, where that is more than is known."""

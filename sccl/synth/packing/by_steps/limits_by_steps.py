@@ -20,9 +20,14 @@ from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.synth.common.candidates import check_min_steps, round_vectors
 from sccl.synth.common.step_limits import MAX_STEPS
 from sccl.synth.constructions import construct_algorithm
-from sccl.synth.limits import LIMIT_EFFORT, MAX_SEARCH_RANKS, SWEEP_EFFORT
+from sccl.synth.limits import (
+    LIMIT_EFFORT,
+    MAX_ITERATIONS,
+    MAX_SEARCH_RANKS,
+    MAX_TABLE_WORK,
+    SWEEP_EFFORT,
+)
 from sccl.synth.packing.problem import (
-    MAX_TREE_WORK,
     PackingProblem,
     build_packing_problem,
     is_priced_without_search,
@@ -40,11 +45,6 @@ _NEAR_RATIO = Fraction(9, 8)  # of a bound
 MAX_PAIRS_WORK = 5_000_000
 """Ranks times links times steps times orbits of ranks, or rounds times steps times pairs of sets of
 ranks: ``mesh:8x8`` takes 15 s, and ``dgx1`` needs 3 million up to its last point."""
-
-_MAX_ROUNDS = 2000
-"""Rounds of column generation, on the packing bounds of a candidate. Not seconds: the argument that
-refutes a candidate is part of the result, which must not depend on the load of a machine.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
         return True
     work = topology.ranks * len(topology.links) * steps
     if unit.is_allgather:
-        return work <= MAX_TREE_WORK
+        return work <= MAX_TABLE_WORK
     return work * len(rank_orbits(topology, orbit_symmetries(topology, unit))) <= MAX_PAIRS_WORK
 
 
@@ -443,7 +443,7 @@ def _count_refuted_vectors(question: Question, instance: Instance) -> int:
         return 0
     unit = question.dual.spec.at(question.dual.spec.unit)
     goal = Fraction(1, instance.collective.chunks)
-    refuted, left = 0, _MAX_ROUNDS
+    refuted, left = 0, MAX_ITERATIONS
     for number, rounds in enumerate(round_vectors(instance), 1):
         packing = build_packing_problem(instance.topology, unit, instance.steps, rounds=rounds)
         left -= _rounds_to_exceed(packing, goal, left) or left

@@ -383,7 +383,6 @@ class IntegerPacking:
 
 
 # Without palindromes, five steps on dgx1 attain 601/2048, not the limit of 7/24.
-_CHUNK_MULTIPLES = (1, 2)
 _MAX_CHUNKS = 128
 """Chunks of a palindrome, whose model has three trees for each."""
 
@@ -407,7 +406,7 @@ def round_to_palindrome(packing: Packing, effort: float = SWEEP_EFFORT) -> Algor
     if not problem.has_tree_pairs or grouped or not topology.same_capacities(topology.reversed()):
         return None
     unit = lcm(2 * topology.ranks, packing.upper.denominator)
-    for chunks in (unit * times for times in _CHUNK_MULTIPLES if unit * times <= _MAX_CHUNKS):
+    for chunks in (unit * times for times in (1, 2) if unit * times <= _MAX_CHUNKS):
         for rounds in _palindromes(int(chunks * packing.upper), problem.steps):
             if effort <= 0:
                 return None

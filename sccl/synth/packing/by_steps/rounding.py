@@ -28,8 +28,6 @@ _ROUNDED_MULTIPLES = (
     16,
     4,
 )  # C, in units, near a limit that is too large to write down
-_SOLVED_MULTIPLES = (1, 2)
-"""Multiples of the fewest chunks with a whole R that a solver is asked about."""
 
 
 def round_to_algorithm(
@@ -138,5 +136,5 @@ def _smallest_candidates(limit: StepLimit, dual: Dual) -> Iterator[tuple[int, in
     chunks = unit * per_unit.denominator
     while chunks * limit.required_upper < limit.steps:
         chunks += unit * per_unit.denominator
-    for times in _SOLVED_MULTIPLES:
+    for times in (1, 2):
         yield chunks * times, int(chunks * times * limit.required_upper)

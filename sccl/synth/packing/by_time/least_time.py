@@ -20,9 +20,9 @@ from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.limits import QUICK_EFFORT, STEP_EFFORT, TRIAL_EFFORT
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
 from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
-from sccl.synth.packing.by_time.lower_bounds import restricted_search, select_engine
+from sccl.synth.packing.by_time.lower_bounds import FIRST_BORDERS, restricted_search, select_engine
 from sccl.synth.packing.by_time.options import Options
-from sccl.synth.packing.by_time.packing_search import PackingSearch
+from sccl.synth.packing.by_time.packing_search import FEW_DISTANCES, PackingSearch
 from sccl.synth.packing.by_time.portfolio import (
     NO_SCHEDULE,
     improve_two_phases,
@@ -43,12 +43,9 @@ MAX_COMMODITIES = 5000
 """Limit on classes that are no images of one another: with more the program becomes slow."""
 
 
-_SHORT_TIME_ALPHAS = 3
-"""Multiple of the longest alpha within which links between chassis cannot forward arrivals."""
-
-_NEAR_RATIO, _PRICED_SLOTS = 1.03, 20
-"""Ratio to the bound up to which a schedule is not improved by packings if these are expensive: if
-pricing trees of so many slots once takes more than :data:`TRIAL_EFFORT`."""
+_NEAR_RATIO = 1.03
+"""Ratio to the bound up to which a schedule is not improved by packings if these are
+expensive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,7 @@ class _PhaseResult:
         """
         floor = float(self.lower_bound)
         on_progress(floor, inf)
-        few = self.lower_bound < _SHORT_TIME_ALPHAS * max(self.builder.problem.alpha)
+        few = self.lower_bound < FEW_DISTANCES * max(self.builder.problem.alpha)
         us = self.builder.schedule_by_matching(floor, gap, floor if few else 0.0, units)
         on_progress(floor, us if self.builder.plan is not None else inf)
 
@@ -123,7 +120,7 @@ class _PhaseResult:
         )
         if placing.plan is not None:
             search.schedule_us, search.spent = placing.ticks / PS_PER_US, placing.effort
-            dear = isinstance(engine, TreePricing) and engine.effort(_PRICED_SLOTS) > TRIAL_EFFORT
+            dear = isinstance(engine, TreePricing) and engine.effort(FIRST_BORDERS) > TRIAL_EFFORT
             if dear and search.schedule_us <= _NEAR_RATIO * float(self.lower_bound):
                 return
         try:

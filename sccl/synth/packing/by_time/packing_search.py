@@ -38,11 +38,8 @@ from sccl.synth.packing.slots import (
 _UNIT_TRIALS = 2
 """Additional slots with which all units are tried."""
 
-_FEW_DISTANCES, _MAX_DISTANCES = 3, 6
+FEW_DISTANCES, _MAX_DISTANCES = 3, 6
 """Times the farthest way, up to which borders come first, and up to which they are tried."""
-
-_MANY_DISTANCES = 12
-"""Limit up to which slots of about alphas are tried for data of, or for, one rank."""
 
 _EXPENSIVE_EFFORT = 0.01
 """Budget for pricing all trees once, beyond which schedules of equal chunks come first."""
@@ -50,9 +47,6 @@ _EXPENSIVE_EFFORT = 0.01
 _ROUNDED_COUNTS, _OPTIMISTIC_RATIO = (16, 32), Fraction(3, 4)
 """Slots of which alphas are the nearest numbers, and the part of the floor from which on they are
 tried."""
-
-_MAX_INTERVALS = 24
-"""Intervals of time that are looked at, each with an order of borders of its own."""
 
 
 @dataclass
@@ -127,14 +121,14 @@ class PackingSearch(LowerBoundSearch):
         free, steady = self._pack_free_lengths, self._pack_steady
         bordered, bound = self._pack_bordered, self._raise_bound
         rounded = self._pack_rounded
-        if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):
+        if self.lower_bound <= FEW_DISTANCES * self._max_distance(hops=False):
             few = len(self._alpha_sums(self.lower_bound * Fraction(5, 4), MAX_SLOTS // 2 + 1))
             if few <= MAX_SLOTS // 2 and self.problem.is_rigid:
                 begin = (self._pack_orbit_reduced,) if self._is_searched else ()
                 return (*begin, bordered, bound, self._schedule_best, rounded, free, steady)
             return (*first_of_dear, rounded, bordered, free, steady, bound)
         if any(self.problem.potentials()):
-            if self.lower_bound > _MANY_DISTANCES * self._max_distance(hops=False):
+            if self.lower_bound > BOUND_SLOTS * self._max_distance(hops=False):
                 return (steady, free, bordered, bound)
             return (self._pack_orbit_reduced, bound, rounded, free, bordered)
         return (*first_of_dear, free, steady, bordered, bound)
@@ -380,7 +374,7 @@ class PackingSearch(LowerBoundSearch):
         low, high = bisect_right(points, self.lower_bound) - 2, len(points) - 1
         at, step, has_upper, before = low + 1, 1, False, self.spent
         best: TimedPacking | None = None
-        for _ in range(_MAX_INTERVALS):
+        for _ in range(MAX_SLOTS):
             if time.perf_counter() > self.deadline or self.spent > before + 2 * self.effort:
                 break
             begin, end = points[at], points[at + 1]
