@@ -33,9 +33,11 @@ NOT_TUNED = {
     "tacos/matching_uniform_loops.py": {"UNSATISFIED", "ROUND", "LOG_LENGTH"},
     "tacos/transversal_matching.py": {"NOT_HELD", "MAX_LINKS"},
 }
-"""Numbers of formats, memory layouts, NCCL, and papers, defaults of options, and a seed. Every other module-level number
-in ``sccl/synth`` is a tuning constant. Each name of a tuple that is unpacked is one, and so is a
-series of numbers."""
+"""Numbers of formats, memory layouts, NCCL, and papers, defaults of options, and a seed.
+
+Every other module-level number in ``sccl/synth`` is a tuning constant. Each name of a tuple that is
+unpacked is one, and so is a series of numbers.
+"""
 
 
 def is_number(value: ast.expr) -> bool:

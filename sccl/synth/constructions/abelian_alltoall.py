@@ -24,7 +24,8 @@ from sccl.synth.constructions.displacement_routes import ShortestRoutes
 from sccl.synth.limits import MAX_PASSES
 from sccl.topo.symmetry.regular_groups import CayleyMachine
 
-_MAX_EXACT_SIZE = 2_000  # pieces of displacements times steps: these are looked at as wholes
+_MAX_EXACT_SIZE = 2_000
+"""Pieces times ranks times steps up to which displacements are assigned as a whole."""
 
 
 def build_sends(

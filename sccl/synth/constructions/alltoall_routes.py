@@ -32,8 +32,11 @@ from sccl.topo.symmetry.regular_groups import SemiregularGroup, find_semiregular
 _PASSES = ((4, 1), (8, 2), (8, 3), (16, 4), (32, 5), (32, 6), (64, 7), (64, 8))
 """(batches of a rank's chunks, squarings of shares): each so many times as follows."""
 
-_RESTART_PASS = 4  # of these with which all begins again, from ways that are good already
-_MIN_WORK = 5e7  # likewise: up to there they go on
+_RESTART_PASS = 4
+"""Index in ``_PASSES`` from which passes repeat. Earlier ones would lose good routes."""
+
+_MIN_WORK = 5e7
+"""Elementary operations that a small machine may take: 50 ms."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,13 +32,21 @@ from sccl.synth.limits import MAX_REFINED_SENDS, MAX_SEARCH_RANKS, MAX_SMALL_MOD
 
 NAME = "construction (trees)"
 
-_MIN_CHUNKS = 8  # chunks
-_MAX_PASSES = 60
-"""Largest number of passes over all trees."""
+_MIN_CHUNKS = 8
+"""Fewest chunks of an approximation: with fewer, whole rounds are far from the ratio."""
 
-_MIN_AFFORDABLE_PASSES = 20  # passes: of so few chunks that there are these
-_MIN_PASSES = 4  # passes before steps get more rounds
-_MIN_ROUNDS_PER_STEP = 5  # rounds: with fewer, rounding makes much of a difference
+_MAX_PASSES = 60
+"""Passes over all trees. Prices grow by 1.3 per pass up to the eleventh, so late passes gain
+little."""
+
+_MIN_AFFORDABLE_PASSES = 20
+"""Passes for which chunks are chosen so few that they fit in ``MAX_WORK``."""
+
+_MIN_PASSES = 4
+"""Passes before steps get more rounds. Loads of the first ones depend on the order of trees."""
+
+_MIN_ROUNDS_PER_STEP = 5
+"""Mean rounds of a step. Rounding fewer to whole rounds costs more than 10 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
 from sccl.topo.symmetry.permutations import Permutation
 
 _MIN_FLOW = 1e-7
-"""Smallest part that counts as a flow."""
+"""Smallest flow: a tenth of the tolerance of GLOP."""
 
 
 def is_unicast(problem: FlowProblem) -> bool:

@@ -26,7 +26,8 @@ SMOOTHING = 0.7
 """Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating."""
 
 _MISSING_COST = 1000.0
-"""Cost of serving a commodity by no tree, in multiples of the whole: no packing does it."""
+"""Cost of a commodity without a tree, in multiples of the time, so that no optimal packing has
+one."""
 
 RoomUse = tuple[int, int]
 """A resource and a room of slots, by number."""

@@ -26,7 +26,7 @@ examined.
 _ONE = np.uint64(1)
 
 _ROUTE_WORDS = 32
-"""Words, as which looking at a way counts beside those that it looks at."""
+"""Words that count for a route in addition to those that it examines."""
 
 
 class PortRoutes(NamedTuple):

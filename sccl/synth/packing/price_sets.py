@@ -237,7 +237,7 @@ def extract_tree(  # noqa: PLR0913, PLR0915, PLR0917 - a table, how it was fille
 
 
 WORK_EFFORT = 5e-10
-"""Effort, in units of some seconds, of a unit of work: a pair of sets, at a node, in a slot."""
+"""Budget of a pair of sets at a node in a slot."""
 
 
 TreeProblem = FlowProblem | PackingProblem

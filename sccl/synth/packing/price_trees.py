@@ -22,13 +22,13 @@ from sccl.synth.packing.price_sets import (
 )
 
 MAX_WORK = 15 * 10**8
-"""Limit on pairs of sets times slots times nodes: pricing all trees once takes a second."""
+"""Pairs of sets times slots times nodes: pricing all trees once takes a second."""
 
 _MAX_GROWTH_WORK = 10**6
-"""The same limit for growing trees from each rank in turn, which takes milliseconds."""
+"""The same product, up to which trees are grown from each rank in turn: milliseconds."""
 
 _SEED_RANKS = 4
-"""Ranks with which trees are begun, where all take long."""
+"""Ranks from which trees are grown if all of them take long."""
 
 
 class TreePricing:

@@ -28,7 +28,7 @@ PIECE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Chunks of each share of a tree, as long as there are not too many sends."""
 
 _USUAL_PIECES = 32
-"""Number of pieces. More are tried only if half of the last gain would reach the target."""
+"""Pieces of a share. More are tried only if half of the last gain would reach the target."""
 
 MATCHING_PIECES = (1, 2, 4, 6, 12, 24, 48, 96)
 """Parts of each class, where chunks are of one size. An allgather of 1 MB on dgx2:8 has a gap of
@@ -36,10 +36,10 @@ MATCHING_PIECES = (1, 2, 4, 6, 12, 24, 48, 96)
 """
 
 _MATCHING_EFFORT = 2.5
-"""Factor of the budget for chunks of one size, which 12 parts take on dgx2:8."""
+"""Multiple of the budget for chunks of one size. Twelve parts take it on ``dgx2:8``."""
 
 _EXTRA_PIECES_DIVISOR = 8
-"""Such a part more of them at most, where bytes are fewer that way."""
+"""At most an eighth more pieces are tried, where they waste fewer bytes."""
 
 MAX_SENDS = 60_000
 """Sends of a packing. More are placed only if that is likely to reach the target."""

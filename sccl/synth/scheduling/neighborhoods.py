@@ -18,10 +18,10 @@ from sccl.synth.scheduling.intervals_cpsat import IntervalModel, SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 
 _INTERVALS_PER_MODEL = 1500
-"""That a neighbourhood has about."""
+"""Intervals of a neighborhood, of which one budget solves many."""
 
 _TARGET_DIVISOR = 8
-"""Targets are nearer the bound than the finish is by one part of so many."""
+"""The target is nearer to the bound than the incumbent by an eighth of the gap."""
 
 
 @dataclass

@@ -49,7 +49,7 @@ from sccl.synth.syncoll.solve import solve as solve_instance
 from sccl.transform import build_question as pose_question
 
 _MAX_VECTORS = 500
-"""Largest number of round vectors of a certificate."""
+"""Round vectors of a certificate, each of which has a proof of its own."""
 
 
 @dataclass(slots=True)

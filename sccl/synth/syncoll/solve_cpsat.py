@@ -39,7 +39,7 @@ from sccl.transform.stretch import stretch_steps
 NAME = "cp-sat"
 
 _MANY_STEPS_FACTOR = 3
-"""Times the fewest steps, from which on those are asked about first."""
+"""Multiple of the fewest steps from which on the fewest steps are tried first."""
 
 _DIVE = Strategy(workers=1, linear=0, is_presolved=False)
 _MIX = Strategy(workers=8, linear=1, is_presolved=False)

@@ -43,10 +43,11 @@ from sccl.synth.taccl.route_trees import Direction, LinkOrder
 from sccl.synth.taccl.routing import RoutingResult, allowed_routes, shortest_routes, solve_routing
 
 MAX_NEIGHBORHOOD_SIZE = 480_000
-"""Chunks times ways, up to which some chunks at a time are planned again."""
+"""Chunks times routes up to which neighborhoods are planned again: larger models take longer to
+build than to solve."""
 
 NEAR_GAP = Fraction(1, 1000)
-"""Above the bound by such a part: near enough for a quick look, and where models are too large."""
+"""Relative gap at which a quick evaluation ends, and any search whose models are too large."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 

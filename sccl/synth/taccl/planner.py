@@ -72,7 +72,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
 
 
 _MAX_IMPROVED = 2
-"""Sketches that are planned with care, in the end."""
+"""Sketches that are improved. Each has half of the budget."""
 
 
 def _plan_suggested(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:

@@ -26,10 +26,10 @@ from sccl.synth.tacos.matching_unicast import UnicastMatching
 from sccl.synth.tacos.partial_schedule import PartialSchedule, empty_schedule, schedule_before
 
 SENDS_PER_UNIT = 10_000_000
-"""Number of transfers of a unit of effort, approximately."""
+"""Transfers of a unit of budget: a transfer takes about 0.2 us."""
 
 SETUP_SENDS = 4000
-"""Effort for the setup of a trial, in transfers."""
+"""Budget for the setup of a trial, in transfers."""
 
 
 def is_close(finish: Fraction | int, lower_bound: Fraction | int) -> bool:

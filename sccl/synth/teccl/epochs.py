@@ -31,7 +31,7 @@ from sccl.synth.scheduling.resource_uses import ResourceUse
 AUTO, FASTEST, SLOWEST = "auto", "fastest", "slowest"
 
 MAX_EPOCHS = 4096
-"""Maximum number of epochs of a model."""
+"""Epochs of a model. More are refused, because the variables of a model grow with them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from sccl.synth.teccl.time_varying_epochs import build_varying_epochs
 from sccl.synth.teccl.time_varying_problem import with_varying_bandwidth
 
 _MAX_GROUPS = 3
-"""Groups of symmetries that are tried, the largest that there are."""
+"""Groups of symmetries that are tried, the largest ones. Each takes a part of the budget."""
 
 EPOCH_MODELS = frozenset({"milp", "astar"})
 """Models whose time is in epochs."""
@@ -56,7 +56,7 @@ LIST_SCHEDULING = "list scheduling"
 """Name of the method that finds the schedule that models begin with."""
 
 _MIN_ROUND_EPOCHS = 4
-"""Epochs that a round of A* has at least, beside the longest alpha's."""
+"""Fewest epochs of a round of A*, in addition to those of the longest alpha."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 

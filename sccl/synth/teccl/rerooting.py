@@ -18,7 +18,7 @@ from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.teccl.demand_chains import Chain, ChainSend, is_partial_result
 
 MAX_SENDS = 2**12
-"""Limit on chains whose roots are improved."""
+"""Sends of chains whose roots are improved: some seconds."""
 
 _MAX_ROOTS = 4
 """Limit on the roots to try for a chunk: those with the shortest paths. Without other roots, an

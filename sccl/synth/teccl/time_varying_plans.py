@@ -39,7 +39,8 @@ from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
 from sccl.synth.teccl.time_varying_problem import schedule_rows, with_varying_bandwidth
 
 _MAX_BOUND_MULTIPLE = 100
-"""Bounds that it may take, where the plan of full bandwidth takes for ever."""
+"""Multiple of the bound until which bandwidth is averaged, if the plan at full bandwidth never
+ends."""
 
 
 PlanFunction = Callable[[Request, Options, Effort, Notify], Outcome]

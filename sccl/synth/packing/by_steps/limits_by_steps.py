@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from sccl.prove.bounds.timed_cuts import TimedRelaxation
     from sccl.synth.packing.by_steps.solve import Packing
 
-_NEAR_RATIO = Fraction(9, 8)  # of a bound
+_NEAR_RATIO = Fraction(9, 8)
+"""Ratio to the lower bound up to which a broadcast by disjoint trees suffices. Others take
+seconds."""
 
 MAX_PAIRS_WORK = 5_000_000
 """Ranks times links times steps times orbits of ranks, or rounds times steps times pairs of sets of

@@ -196,13 +196,15 @@ _PERTURBATION_TRIES = ((100, (1, 2)), (300, (1, 2, 3, 4, 5)))
 large to multiply out, and rounded to 256 chunks it takes 0.12 % more rounds.
 """
 
-_MAX_NOISE = 200  # of prices, the largest
+_MAX_NOISE = 200
+"""Largest perturbation of a price, which is scaled by 2**20, so that only ties are broken."""
+
 TOTAL_EFFORT_UNITS, REDUCED_EFFORT_UNITS = 6.0, 0.5
 """Budget of all attempts, and of those if another algorithm is known. An allgather in 3 steps on
 ``dgx1`` has no algorithm of few chunks, and the larger budget takes 10 s."""
 
 _MAX_TREES = 6_000
-"""Trees of an integer program, images included."""
+"""Trees of an integer program, images included. Solves take up to 1.3 units."""
 
 _SEED = 1
 """Any seed gives valid trees; a fixed one gives the same files."""

@@ -281,7 +281,7 @@ def restricted_search(
 
 
 MAX_TARGETS = 6
-"""Trees to so many ranks take milliseconds, on any machine."""
+"""Ranks of a restricted problem, whose trees take milliseconds to price on any machine."""
 
 _LOAD_EXPONENT, _MAX_LOAD = 6.0, 3.0
 """Prices of sends in slots of unequal load: the logarithm of a full slot's price relative to an

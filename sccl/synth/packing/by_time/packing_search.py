@@ -36,7 +36,7 @@ from sccl.synth.packing.slots import (
 )
 
 _UNIT_TRIALS = 2
-"""Additional slots with which all units are tried."""
+"""Additional slots with which all units are tried. Later, the best unit stays the best."""
 
 FEW_DISTANCES, _MAX_DISTANCES = 3, 6
 """Times the farthest way, up to which borders come first, and up to which they are tried."""

@@ -42,7 +42,7 @@ from sccl.synth.packing.by_time.lower_bounds import (
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 
 FLOAT_MARGIN = 1 - Fraction(1, 10**9)
-"""Safety factor on float results, for rounding errors of their sums."""
+"""Safety factor for rounding errors of sums of floats."""
 
 
 def compute_bound_curve(
