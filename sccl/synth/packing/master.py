@@ -22,8 +22,9 @@ from sccl.synth.packing.price_sets import TreeProblem
 from sccl.synth.packing.problem import Resource
 from sccl.synth.packing.slots import TimeSlots
 
-SMOOTHING = 0.7
-"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating."""
+SMOOTHING = 0.6
+"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating. With 0.7 the
+allgather on ``z52-pcie`` with S = 6 loses an optimal algorithm."""
 
 _MISSING_COST = 1000.0
 """Cost of a commodity without a tree, in multiples of the time, so that no optimal packing has
