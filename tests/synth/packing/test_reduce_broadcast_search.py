@@ -57,7 +57,7 @@ def test_search_finds_what_dynamic_programming_does(
     by_sets, search = PairPricer(window, problem), ReduceBroadcastSearch(window, problem)
     with pytest.MonkeyPatch.context() as patch:  # CP-SAT goes on where nodes are too many
         patch.setattr(
-            "sccl.synth.packing.price_branching._MAX_NODES",
+            "sccl.synth.packing.price_branching.MAX_ITERATIONS",
             data.draw(st.sampled_from((0, 1, 2, 2000))),
         )
         cost, tree, *others = search.exact(prices)
