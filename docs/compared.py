@@ -28,7 +28,7 @@ from sccl.view import charts
 from sccl.view.charts import SystemTimes, comparison_chart
 
 DOCS = Path(__file__).parent
-PAGE = DOCS / "comparisons.md"
+PAGE = DOCS / "results" / "comparisons.md"
 RAW_DATA = DOCS.parent / "benchmarks" / "results" / "comparisons.json"
 MACHINES = {
     "dgx1": "NVIDIA DGX-1, 8 GPUs on NVLinks.",
@@ -69,7 +69,7 @@ def main(folder: Path) -> None:
         picture = DOCS / "pictures" / f"compare-{slugify(machine)}.svg"
         drawings = [_chart(comparison) for comparison in by_machine[machine].values()]
         charts.save_chart(charts.stack_charts(drawings), picture)
-        parts += [f"## {machine}\n\n{about}\n", f"![{_alt(machine)}](pictures/{picture.name})\n"]
+        parts += [f"## {machine}\n\n{about}\n", f"![{_alt(machine)}](../pictures/{picture.name})\n"]
     write_atomically(PAGE, "\n".join(parts))
     lines = ",\n".join(json.dumps(_times(comparison)) for comparison in results.values())
     write_atomically(RAW_DATA, f"[\n{lines}\n]\n")

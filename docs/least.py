@@ -33,7 +33,7 @@ from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.topo import resolve_topology
 
 DOCS = Path(__file__).parent
-PAGE = DOCS / "least-times.md"
+PAGE = DOCS / "results" / "time-bounds.md"
 MEASURED = [
     DOCS.parent / "benchmarks" / "results" / f"teccl{suffix}.json" for suffix in ("", "-dgx2x2")
 ]

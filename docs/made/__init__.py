@@ -40,6 +40,7 @@ def fill(text: str, *, full: bool = False) -> str:
 
 _MADE = {
     "commands": (commands.summary, commands.full),
+    "common": (commands.common, commands.common),
     "files": (files.summary, files.full),
     "outputs": (files.outputs_summary, files.outputs),
     "python": (python.summary, python.full),

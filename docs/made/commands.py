@@ -1,53 +1,125 @@
 """Reference of the commands, generated from the commands themselves.
 
-mkdocs-click finds no options, because Typer bundles its own Click. Its pages also exist only on the
-built site, not in the repository.
+mkdocs-click finds no options, because Typer bundles its own Click.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from docs.made.markdown import cell, escape
 from sccl.cli.main import load_verb
-from sccl.cli.verbs import VERBS
+from sccl.cli.verbs import VERBS, Verb
+
+MIN_COMMANDS = 4
+"""Number of commands from which on equal options are explained once."""
+
+_HEAD = ("| option | takes | |", "|---|---|---|")
 
 
 def summary() -> str:
     """Return a table of all commands, in the order of ``sccl --help``."""
-    rows = ["| command | purpose |", "|---|---|"]
-    shown = (verb for verb in VERBS if not verb.is_hidden)
-    rows += [f"| `sccl {verb.name}` | {cell(verb.summary)} |" for verb in shown]
-    return "\n".join(rows)
+    return _table({verb.name: f"`sccl {verb.name}`" for verb in VERBS})
 
 
 def full() -> str:
-    """Return the reference of all commands, in the order and groups of ``sccl --help``."""
-    texts: list[str] = []
-    group = ""
+    """Return the same table, with links to the pages of the site."""
+    return _table(
+        {
+            verb.name: f"[`sccl {verb.name}`](commands/{_word(verb)}.md#{_anchor(verb)})"
+            for verb in VERBS
+        }
+    )
+
+
+def pages() -> dict[str, str]:
+    """Return the page of each first word after ``sccl``, in the order of ``sccl --help``."""
+    verbs: dict[str, list[Verb]] = defaultdict(list)
     for verb in VERBS:
-        if verb.panel != group:
-            group = verb.panel
-            texts.append(f"## {group}")
-        texts += _command(f"sccl {verb.name}", load_verb(verb), verb.examples)
-    return "\n\n".join(texts)
+        verbs[_word(verb)].append(verb)
+    return {word: _page(word, verbs_of_word) for word, verbs_of_word in verbs.items()}
 
 
-def _command(name: str, command: Any, examples: tuple[str, ...]) -> Iterator[str]:
-    yield f"### {name}"
+def common() -> str:
+    """Return a table of the options that many commands share."""
+    return "\n".join((*_HEAD, *sorted(_common_rows())))
+
+
+def _table(names: dict[str, str]) -> str:
+    rows = ["| command | purpose |", "|---|---|"]
+    shown = (verb for verb in VERBS if not verb.is_hidden)
+    rows += [f"| {names[verb.name]} | {cell(verb.summary)} |" for verb in shown]
+    return "\n".join(rows)
+
+
+def _word(verb: Verb) -> str:
+    return verb.name.split()[0]
+
+
+def _anchor(verb: Verb) -> str:
+    return f"sccl-{verb.name.lower().replace(' ', '-')}"
+
+
+def _page(word: str, verbs: list[Verb]) -> str:
+    parts = [f"# sccl {word}"]
+    for verb in verbs:
+        if verb.name != word:
+            parts.append(f"## sccl {verb.name}")
+        parts += _command(verb)
+    return "\n\n".join(parts) + "\n"
+
+
+def _command(verb: Verb) -> Iterator[str]:
+    command: Any = load_verb(verb)
     yield escape(command.help)
-    yield "\n".join(("```text", *examples, "```"))
+    yield "\n".join(("```text", *verb.examples, "```"))
+    rows = _rows(verb)
+    own = [row for row in rows if row not in _common_rows()]
+    if own:
+        yield "\n".join((*_HEAD, *own))
+    shared = ", ".join(_names(row) for row in rows if row in _common_rows())
+    if shared:
+        yield f"[Common options](../commands.md#common-options): {shared}."
+
+
+def _names(row: str) -> str:
+    """Return the first cell of a row."""
+    return row.split("|")[1].strip()
+
+
+@cache
+def _common_rows() -> frozenset[str]:
+    """Return the rows of options that many commands share.
+
+    If an option has several rows, the most frequent one is common.
+    """
+    rows = Counter(row for verb in VERBS for row in _rows(verb) if row.startswith("| `-"))
+    by_name: dict[str, str] = {}
+    for row, number in rows.most_common():
+        if number >= MIN_COMMANDS:
+            by_name.setdefault(_names(row), row)
+    return frozenset(by_name.values())
+
+
+@cache
+def _rows(verb: Verb) -> tuple[str, ...]:
+    """Return the rows of a command's arguments and options.
+
+    The help hides two kinds of options: those that the command only refuses, and those with an
+    environment variable. Only the latter have a row.
+    """
+    command: Any = load_verb(verb)
     hints = get_type_hints(command.callback)
-    rows = [
+    return tuple(
         _parameter(parameter, hints[parameter.name])
         for parameter in command.params
-        if not parameter.hidden and parameter.name in hints  # --help-all has none
-    ]
-    if rows:
-        yield "\n".join(["| option | takes | |", "|---|---|---|", *rows])
+        if (not parameter.hidden or parameter.envvar) and parameter.name in hints
+    )
 
 
 def _parameter(parameter: Any, hint: Any) -> str:
@@ -62,9 +134,11 @@ def _parameter(parameter: Any, hint: Any) -> str:
     has_default = value is not None and value is not False and not callable(value)
     shown = has_default and not parameter.required
     default = f" Default: {getattr(value, 'value', value)}." if shown else ""
+    variable = f" Environment: `{parameter.envvar}`." if parameter.envvar else ""
     needed = " **Required.**" if parameter.required else ""
     cells = ", ".join(f"`{name}`" for name in names)
-    return f"| {cells} | {cell(_takes(hint))} | {cell(parameter.help + default)}{needed} |"
+    purpose = cell(parameter.help + default)
+    return f"| {cells} | {cell(_takes(hint))} | {purpose}{variable}{needed} |"
 
 
 def _takes(hint: Any) -> str:

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser
 
 import sccl
 from docs import architecture, draw, least
-from docs.made import ROOT, fill, pages
+from docs.made import ROOT, commands, fill, pages
 from sccl.errors import UnknownNameError
 from tests.kit.commands import COMMANDS
 
@@ -67,12 +67,12 @@ def test_architecture_diagram_refuses_imports_upwards(monkeypatch: pytest.Monkey
 def test_summaries_name_every_command_and_public_name() -> None:
     made = {str(page.relative_to(ROOT / "docs")) for page in pages()}
     assert {"reference/commands.md", "reference/python.md", "reference/files.md"} <= made
-    commands, python, files = (
+    index, python, files = (
         (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
         for name in ("commands", "python", "files")
     )
     shown = (name for name, command in COMMANDS.items() if not command.hidden)
-    assert all(f"| `{name}` |" in commands for name in shown)
+    assert all(f"| `{name}` |" in index for name in shown)
     assert all(f"| `{name}` |" in python for name in sccl.__all__)
     assert "| `topology` |" in files
 
@@ -103,12 +103,33 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
-    text = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    """Options of many commands are in the index, which each page of such a command names."""
+    folder = site / "reference"
+    index = (folder / "commands.html").read_text(encoding="utf-8")
+    words = {name.split()[1] for name in COMMANDS}
+    assert words == {page.stem for page in (folder / "commands").glob("*.html")}
     for name, command in COMMANDS.items():
-        assert f'id="{name.replace(" ", "-")}"' in text
+        word = name.split()[1]
+        text = (folder / "commands" / f"{word}.html").read_text(encoding="utf-8")
+        assert f'id="{name.lower().replace(" ", "-")}"' in text
+        assert f'href="commands/{word}.html"' in index
         for parameter in command.params:
+            if parameter.hidden and not parameter.envvar:
+                continue  # the command only refuses it
             for option in parameter.opts if parameter.param_type_name == "option" else ():
-                assert f"<code>{option}</code>" in text, f"{name} {option}"
+                if option != "--help-all":  # the index explains it
+                    assert f"<code>{option}</code>" in text, f"{name} {option}"
+
+
+def test_common_options_are_explained_once(site: Path) -> None:
+    common = re.findall(r"^\| (`--\w+`)", commands.common(), re.MULTILINE)
+    assert {"`--collective`", "`--groups`", "`--json`"} <= set(common)
+    assert len(common) == len(set(common))
+    text = commands.pages()["limits"]
+    assert "| `--groups`" not in text
+    assert "[Common options](../commands.md#common-options): `--collective`, `--topo`" in text
+    index = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    assert 'id="common-options"' in index
 
 
 def test_every_public_name_and_argument_is_in_the_reference(site: Path) -> None:
@@ -200,7 +221,7 @@ def test_tables_page_repeats_the_measured_seconds() -> None:
 
 
 def test_optima_of_peers_are_the_bounds_of_ours() -> None:
-    text = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "explanation" / "related-work.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (dgx1|z52|ndv2x2|ndv2x4) \| ([\d/]+) \|", text, re.MULTILINE)
     assert len(rows) == 4
     for machine, optimum in rows:

@@ -22,7 +22,7 @@ FORGED_ROWS = [
 ]
 """Decisions that no coordinator makes."""
 
-PAGE = ROOT / "docs" / "switching.md"
+PAGE = ROOT / "docs" / "explanation" / "switching.md"
 
 
 @pytest.fixture(scope="module")
