@@ -59,7 +59,7 @@ class _Algorithm(msgspec.Struct, frozen=True):
 
 
 def is_of_taccl(text: str) -> bool:
-    """Return whether a text has the field that distinguishes TACCL's topologies from msccl-tools'."""
+    """Return whether a text has the field that only TACCL's topologies have."""
     return bool(_FIELD.search(text))
 
 
