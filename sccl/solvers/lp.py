@@ -185,8 +185,9 @@ def solve_sparse(
         program: Linear program.
         effort: Limit on deterministic time, in units of about a second.
         seconds: Time limit in seconds.
-        solver: ``auto``, ``glop`` or ``cp-sat``: GLOP. A name of :class:`sccl.solvers.milp.Engine`: that solver
-            in a child process. It returns zeros instead of duals.
+        solver: ``auto``, ``glop`` or ``cp-sat``: GLOP. A name of
+            :class:`sccl.solvers.milp.Engine`: that solver, in a child process. It returns zeros
+            instead of duals.
 
     Raises:
         SolverError: The solver is not available.
