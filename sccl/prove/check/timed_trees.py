@@ -201,9 +201,7 @@ def _near_sets(costs: StepCosts, target: int) -> list[int]:
 def _step_moves(
     into: list[list[tuple[int, int]]], held: int, ranks: int, spend: Spend
 ) -> list[tuple[int, int]]:
-    """Return the (cost, holders) results of a step from a set of holders. Free links are always
-    used.
-    """
+    """Return the (cost, holders) results of a step. Free links are always used."""
     moves = [(0, held)]
     for rank in range(ranks):
         if not held >> rank & 1:

@@ -89,7 +89,7 @@ def is_invariant(costs: dict[Edge, int], images: Images, spend: Spend) -> bool:
 
 
 def is_translated(algorithm: SymmetricAlgorithm) -> bool:
-    """Return whether the sends of rank 0's chunks define an algorithm, without renumbering chunks."""
+    """Return whether the sends of rank 0's chunks and translations define an algorithm."""
     ranks = algorithm.topology.ranks
     return (
         is_symmetric_demand(algorithm.collective)
