@@ -25,8 +25,8 @@ of the stabilizer of a chunk (Schreier's lemma). Two kinds of groups are support
   The others, called turns, normalize the group of translations. Then every chunk has an image on
   rank 0, and only the stabilizer of rank 0 needs further checks.
 - The group acts freely: only the identity fixes a rank. Then only the identity fixes a chunk, and
-  (iii) holds. The generators need not commute, and the group need not be transitive. Freeness is
-  checked by enumerating the group.
+  (iii) holds. The generators need not commute, and the group need not be transitive. The group is
+  free if the Schreier generators of the stabilizer of one rank of each orbit are all the identity.
 
 In both cases, a free group N takes each rank to its *home*, a representative of the rank's orbit.
 Groups of another kind go to the stream verifier
