@@ -275,7 +275,7 @@ def _place_switches(
     width: float,
     height: float,
 ) -> dict[int, Position]:
-    """Return positions of a row of switches, spread out, each near its lower neighbours."""
+    """Return positions of a row of switches, spread out, each near its lower neighbors."""
     means = {s: _mean([placed[n][0] for n in neighbours[s] if n in placed]) for s in row}
     order = sorted(row, key=lambda switch: (round(means[switch], 6), switch))
     return {s: ((i + 0.5) * width / len(order), height) for i, s in enumerate(order)}
