@@ -284,7 +284,7 @@ class PackingSearch(LowerBoundSearch):
     # flow suit each of them. Prices decide the rest.
 
     def _pack_orbit_reduced(self) -> None:
-        """Pack the problem reduced by orbits: a steady flow first, then slots of the least alpha."""
+        """Pack the problem reduced by orbits: a steady flow, then slots of the least alpha."""
         fold = reduce_by_orbits(self.problem)
         if fold is None:
             self._pack_from_steady()
