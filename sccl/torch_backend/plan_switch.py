@@ -68,7 +68,7 @@ FIRST_CALLS, MAX_CALLS = 4, 1024
 from one agreement to the next."""
 
 ALLOCATION_TIMEOUT = timedelta(seconds=20)
-"""Timeout for all ranks to create the connections of a plan, in a thread besides the job's."""
+"""Timeout for all ranks to create the connections of a plan, in a separate thread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ class _ScriptCompiler:
         self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, is_single: bool
     ) -> ScriptMotif:
         from sccl.training.motifs import buffer_elements  # noqa: PLC0415 - loads NumPy
-        from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR  # noqa: PLC0415 - likewise
+        from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR  # noqa: PLC0415 - loads NumPy
 
         channel, stream = lane
         item_bytes = ITEM_BYTES[op.dtype]
@@ -249,8 +249,8 @@ class _ScriptCompiler:
     def _planned_transfers(self, motif: Motif, channel: int, item_bytes: int) -> list[_Row]:
         """Return the transfers of a motif's schedules. An allreduce has two in sequence."""
         from sccl.training.motifs import apply_recipe, parse_recipe  # noqa: PLC0415 - loads NumPy
-        from sccl.training.options.motif_costs import MotifCosts  # noqa: PLC0415 - likewise
-        from sccl.transform.levels import algorithm_from_schedule  # noqa: PLC0415 - likewise
+        from sccl.training.options.motif_costs import MotifCosts  # noqa: PLC0415 - loads NumPy
+        from sccl.transform.levels import algorithm_from_schedule  # noqa: PLC0415 - loads NumPy
 
         if self._planner is None:
             from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy
