@@ -5,9 +5,9 @@ where dependencies require it. If a host program waits for one collective before
 one, the second depends on the first.
 
 Extra dependencies limit the memory of held results. Results are released in the order of their last
-uses. Before a collective starts, all uses of the oldest results have ended, so many that the later
-results fit into the memory. So the results held at any time are consecutive. This is a restriction:
-other orders may fit as well.
+uses. Before a collective starts, the oldest results must have been used, as many as necessary for
+the later results to fit into the memory. So the results held at any time are consecutive. This is a
+restriction: other orders may fit as well.
 """
 
 from __future__ import annotations
