@@ -270,8 +270,7 @@ def _rename_slots(line: Instruction, rank: int, renamed: list[dict[int, int]]) -
 
 LAG = 4
 """Number of sends between a send of a thread block and its wait for the chunk that the peer sends
-in
-the same turn. The chunk arrives during these sends, so the block does not wait when it could
+in the same turn. The chunk arrives during these sends, so the block does not wait while it could
 send."""
 
 

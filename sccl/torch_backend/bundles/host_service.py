@@ -189,7 +189,7 @@ class HostService:
         self.refusal = "it is destroyed"
         if at_once:
             joined.end()
-        if self._queue.close(_END_S if at_once else None):  # else they use shared objects
+        if self._queue.close(_END_S if at_once else None):  # else threads still use it
             joined.leave()
 
     def forget(self) -> None:

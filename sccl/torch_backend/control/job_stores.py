@@ -107,7 +107,7 @@ class TorchJobStore:
     def _call_store(self, ask: Any) -> Any:
         try:
             return ask()
-        except RuntimeError as error:  # torch's own are of this kind
+        except RuntimeError as error:  # torch raises this type
             first = str(error).partition("\n")[0][:200]
             raise StoreError(f"the job's store does not answer ({first})") from error
 

@@ -198,7 +198,7 @@ class _ScriptCompiler:
         size = buffer_elements(motif) * item_bytes
         option = f"{by.channel} {by.carrier}"
         timed = None  # splines of an alltoall have no row
-        if size and not motif.offsets and op == self._calls[op.id]:  # uneven ones vary
+        if size and not motif.offsets and op == self._calls[op.id]:  # uneven sizes vary
             timed = (motif.collective, option, motif.max_group_size, size)
         carrier = by.carrier.partition(COMPLEMENT_SEPARATOR)[0]
         first, last = _block_part(motif)

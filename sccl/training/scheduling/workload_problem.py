@@ -340,11 +340,12 @@ def memory_waits(
     """Return dependencies under which held results stay within a limit, on every rank.
 
     Args:
-        names: Ids of operations, each after its dependencies.
-        limit_bytes: Limit. 0: none.
+        workload: Workload.
+        names: Ids of operations in topological order.
+        limit_bytes: Limit of held results. 0: none.
 
     Raises:
-        ParameterError: A single result, or the simultaneous inputs of an operation, exceed it.
+        ParameterError: A single result, or the inputs of one operation, exceed the limit.
     """
     if not limit_bytes:
         return ()
