@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sccl.api.workloads import Workload, make_workload, workload
     from sccl.errors import InputError, ScclError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "sccl.api.algorithm": ("Algorithm",),

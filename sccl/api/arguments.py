@@ -99,7 +99,7 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
         called = _call_name(function, args)
         for old in _RENAMED.keys() & kwargs.keys() - signature.parameters.keys():
             new = _RENAMED[old]
-            note = f"{called}: {old} is now {new}; the old name works until the next release"
+            note = f"{called}: {old} is now {new}; the old name works until version 0.3"
             warnings.warn(note, DeprecationWarning, stacklevel=2)
             kwargs[new] = kwargs.pop(old)
         try:

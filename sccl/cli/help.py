@@ -1,10 +1,10 @@
-"""Help of verbs on one screen: panels, first sentences, and ``--help-all`` for the rest."""
+"""Help on one screen: titled sections, first sentences, and ``--help-all`` for the rest."""
 
 from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import typer
@@ -46,7 +46,7 @@ _RARE_PANEL = "Options of"
 
 _SHOW_ALL = "sccl.help_all"
 _WIDE = 26
-"""Columns up to which the choices of an option are listed as its type."""
+"""Characters up to which the choices of an option are listed as its type."""
 
 
 class VerbCommand(TyperCommand):
@@ -56,11 +56,21 @@ class VerbCommand(TyperCommand):
     rare: tuple[str, ...] = _RARE
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help: all of it, or the first sentences of common options."""
+        """Write the help: all of it, or the first sentences of common options."""
         shown = self if ctx.meta.get(_SHOW_ALL) else _essentials(self)
         TyperCommand.format_help(shown, ctx, formatter)
-        heading = "Examples" if len(self.examples) > 1 else "Example"
-        typer.echo("\n".join((f" {heading}:", *(f"   {example}" for example in self.examples))))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, a section for each panel."""
+        parameters: Any = self.get_params(ctx)
+        rows = ((p.rich_help_panel or "Arguments", p.get_help_record(ctx)) for p in parameters)
+        write_sections(formatter, (row for row in rows if row[1]))
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples, one a line."""
+        del ctx
+        with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
+            formatter.write("".join(f"  {example}\n" for example in self.examples))
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option ``--help``, in the panel of its kind."""
@@ -68,6 +78,21 @@ class VerbCommand(TyperCommand):
         if option is not None:
             option.rich_help_panel = _panel_of("help")
         return option
+
+
+def write_sections(formatter: Any, rows: Iterable[tuple[str, tuple[str, str]]]) -> None:
+    """Write a titled list for each panel.
+
+    Args:
+        formatter: Click's formatter of help.
+        rows: The title of a panel, and a name with its description.
+    """
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for title, row in rows:
+        panels.setdefault(title, []).append(row)
+    for title, entries in panels.items():
+        with formatter.section(title):
+            formatter.write_dl(entries)
 
 
 def arrange_help(command: VerbCommand, verb: Verb) -> None:
@@ -150,4 +175,5 @@ def _shorten(parameter: Any, rare: Collection[str]) -> Any:
 
 
 def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=[^.])\. |; | \((?:see|more)", text)[0].rstrip(".") + "."
+    sentence = re.split(r"(?<=[^.])\. |; | \((?:see|more)", text)[0]
+    return sentence if sentence.endswith(("...", ".")) else f"{sentence}."

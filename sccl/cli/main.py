@@ -75,6 +75,16 @@ class VerbGroup(TyperGroup):
             code = _FAILURE_CODE
         return sys.exit(code if isinstance(code, int) else 0) if standalone_mode else code
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the verbs, a section for each panel."""
+        from sccl.cli.help import write_sections  # noqa: PLC0415 - verbs need no help
+
+        commands: Any = [self.get_command(ctx, name) for name in self.list_commands(ctx)]
+        rows = (
+            (c.rich_help_panel or "Commands", (c.name, c.help)) for c in commands if not c.hidden
+        )
+        write_sections(formatter, rows)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of the group, whose default verb may be left out."""
         if self.default and (not args or (args[0].startswith("-") and args[0] != "--help")):
@@ -102,6 +112,7 @@ def _stub(verb: Verb) -> TyperCommand:
         callback=None,
         help=verb.summary,
         hidden=verb.is_hidden,
+        rich_markup_mode=None,
         rich_help_panel=None if " " in verb.name else verb.panel,
     )
 
@@ -115,6 +126,7 @@ def make_group(path: str) -> VerbGroup:
         name=path.rsplit(maxsplit=1)[-1],
         help=group.summary,
         no_args_is_help=group.default is None,
+        rich_markup_mode=None,
         rich_help_panel=None if " " in path else group.panel,
         epilog=f"Each has its own help: sccl {path} COMMAND --help",
     )
@@ -126,7 +138,7 @@ def load_verb(verb: Verb) -> TyperCommand:
 
     module, _, function = verb.home.rpartition(".")
     handler = getattr(importlib.import_module(f"sccl.cli.{module}"), function)
-    typer_app = typer.Typer(add_completion=False)
+    typer_app = typer.Typer(add_completion=False, rich_markup_mode=None)
     typer_app.command(name=verb.name.split()[-1], cls=VerbCommand)(handler)
     command = typer.main.get_command(typer_app)
     assert isinstance(command, VerbCommand)
@@ -142,6 +154,8 @@ app = typer.Typer(
     help="Find and prove optimal collective-communication algorithms for any machine.",
     epilog="Start with: sccl pareto --collective allgather --topo dgx1",
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # loading Rich takes as long as the rest of the help
+    context_settings={"max_content_width": 100},
 )
 
 

@@ -101,7 +101,7 @@ def replace_old_names(words: Sequence[str]) -> tuple[list[str], str | None]:
         return list(words), None
     before = " ".join(["sccl", old_verb or ours[0], *changed])
     after = " ".join(["sccl", new_verb or ours[0], *filter(None, changed.values())])
-    note = f"note: '{before}' is now '{after}'; the old name works until the next release"
+    note = f"note: '{before}' is now '{after}'; the old name works until version 0.3"
     return [*new_verb.split(), *arguments, *rest], note
 
 

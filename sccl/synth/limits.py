@@ -16,8 +16,8 @@ MAX_LOAD = 2**40
 """Largest coefficient of a load constraint: sums of 8 million stay within 64 bits."""
 
 PRICE_SCALE = 1 << 26
-"""Largest price of a send as an integer: the costs of trees stay below ``MAX_CAPACITY``. With 1 << 30
-the allgather on ``z52-pcie`` with S = 6 loses an optimal algorithm."""
+"""Largest price of a send as an integer: the costs of trees stay below ``MAX_CAPACITY``. With
+1 << 30 the allgather on ``z52-pcie`` with S = 6 loses an optimal algorithm."""
 
 TOLERANCE = 1e-6
 """Relative gap that counts as none: GLOP solves to a tolerance of 1e-6."""

@@ -74,15 +74,19 @@ class MotifOutput(Output, frozen=True, kw_only=True):
     motifs: tuple[MotifPart, ...]
 
 
-def motif_output(  # noqa: PLR0913 - a question
+def motif_output(  # noqa: PLR0913 - independent inputs
     collective: str, recipe: str, ranks: int, *, size: str, item_bytes: int, root: int | None
 ) -> MotifOutput:
     """Return the motifs of a recipe for a collective of ranks 0 to P - 1.
 
     Args:
+        collective: Name of the collective.
+        recipe: Recipe.
+        ranks: P.
         size: Size of a rank's largest buffer, with or without a unit. Several sizes, separated by
             commas, are several collectives, which the recipe merges.
         item_bytes: Bytes of an element.
+        root: Root rank. None: the first rank, if the collective has a root.
 
     Raises:
         InputError: There is no such collective or recipe, or the recipe does not apply.
@@ -136,7 +140,7 @@ def _motif_parts(
 
 
 def rule_rows(collective: str) -> list[tuple[str, str, str]]:
-    """Return for each rule of a collective its notation, its result, and its source.
+    """Return the notation, the result, and the source of each rule for a collective.
 
     Raises:
         UnknownNameError: There is no such collective.

@@ -44,7 +44,7 @@ def _callable_name(verb: Verb) -> str:
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_help_fits_on_one_screen(verb: Verb) -> None:
     words = _callable_name(verb).split()[1:]
-    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, [*words, "--help"])
+    result = CliRunner().invoke(app, [*words, "--help"])  # 80 columns
     assert len(result.stdout.splitlines()) <= 40
 
 
@@ -74,7 +74,7 @@ def test_every_option_is_explained(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_paragraphs_of_help_are_single_lines(name: str) -> None:
-    """Typer breaks lines where the text does, so a wrapped paragraph looks ragged."""
+    """The site prints the text as it is, so a wrapped paragraph looks ragged."""
     assert "\n" not in COMMANDS[name].help.replace("\n\n", "")
 
 
@@ -96,7 +96,7 @@ def test_refused_counts_name_verbs_that_accept_them(tmp_path: Path) -> None:
 
 
 def help_of(name: str, option: str = "--help") -> str:
-    result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*name.split()[1:], option])
+    result = CliRunner().invoke(app, [*name.split()[1:], option])
     assert result.exit_code == 0
     return result.stdout
 
@@ -114,7 +114,8 @@ def test_listing_verbs_loads_none_of_them() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    loaded = [f"sccl.cli{name}" for name in ("", ".renamed", ".signals", ".verbs", ".main")]
+    names = ("", ".renamed", ".signals", ".verbs", ".main", ".help")
+    loaded = [f"sccl.cli{name}" for name in names]
     assert done.stderr.strip() == str(loaded)
 
 
@@ -177,7 +178,7 @@ def test_full_disk_gives_one_sentence(unbuffered: str) -> None:
 
 def test_verbs_are_grouped() -> None:
     text = help_of("sccl")
-    panels = re.findall(r"─ (\w[\w ]+) ─", text)
+    panels = re.findall(r"^(\w[\w ]+):$", text, re.MULTILINE)
     groups = ["Find", "Inspect", "Run", "Machines and training", "Proofs and tools"]
     assert panels == ["Options", *groups]
     assert "Commands" not in text
@@ -275,9 +276,8 @@ def _read(handle: int) -> bytes:
 SWEEP = ("pareto", "--collective", "allgather", "--topo", "ring:4")
 
 
-@pytest.mark.parametrize("arguments", [("--help",), SWEEP])
-def test_colours_only_where_they_are_wanted(arguments: tuple[str, ...]) -> None:
-    piped = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
+def test_colours_only_where_they_are_wanted() -> None:
+    piped = subprocess.run([*COMMAND, *SWEEP], capture_output=True, text=True, check=True)
     assert "\x1b" not in piped.stdout + piped.stderr
-    assert COLOUR.search(on_a_terminal(*arguments))
-    assert not COLOUR.search(on_a_terminal(*arguments, NO_COLOR="1"))
+    assert COLOUR.search(on_a_terminal(*SWEEP))
+    assert not COLOUR.search(on_a_terminal(*SWEEP, NO_COLOR="1"))

@@ -47,7 +47,7 @@ def test_old_command_line_becomes_the_new_one(old: str, new: str) -> None:
     words, note = replace_old_names(shlex.split(old))
     assert words == shlex.split(new)
     assert note is not None
-    assert "the old name works until the next release" in note
+    assert "the old name works until version 0.3" in note
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb.examples])

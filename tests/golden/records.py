@@ -18,6 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import sccl
 from tests.kit.paths import GOLDEN, ROOT
 
 RECORDS = GOLDEN / "records"
@@ -138,11 +139,13 @@ def _pieces(value: Any, indent: str = "") -> Iterator[str]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file in a folder, by its path there."""
+    """Return the SHA-256 of every file in a folder, without the version, by its path there."""
+    version = f"sccl {sccl.__version__}".encode()
     files = sorted(path for path in folder.rglob("*") if path.is_file())
+    contents = (path.read_bytes().replace(version, b"sccl VERSION") for path in files)
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
+        path.relative_to(folder).as_posix(): hashlib.sha256(content).hexdigest()
+        for path, content in zip(files, contents, strict=True)
     }
 
 

@@ -69,6 +69,13 @@ def test_sentences_are_short(page: Path) -> None:
     assert prose_of(text_of(page)).longer_than(40) == []
 
 
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "how-to").glob("*.md")), ids=lambda p: p.stem
+)
+def test_how_to_pages_have_300_to_600_words(page: Path) -> None:
+    assert 300 <= len(page.read_text(encoding="utf-8").split()) <= 600
+
+
 def test_guides_address_the_reader() -> None:
     assert together(GUIDES).per_thousand(YOU) >= 6
 

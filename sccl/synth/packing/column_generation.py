@@ -1,4 +1,4 @@
-"""Trees packed into slots: a linear program that grows by columns, until nothing improves it.
+"""Pack trees into slots by column generation: a linear program to which priced trees are added.
 
 Prices are smoothed towards those of the best bound so far (Wentges 1997).
 """
@@ -27,12 +27,13 @@ _MAX_LOAD_EXPONENT, _MIN_LOAD_STEP = 12.0, 0.1
 
 
 class RoutePrices:
-    """The price of a byte over each way, as a sum of the prices of its links and budgets.
+    """Price of a byte over each path: the sum of the prices of its links and budgets.
 
-    A library's matrix product would wake threads for each.
+    It is a sum over few resources, because a matrix product would wake threads for each call.
 
     Attributes:
-        meets: shape (resources, ways): microseconds of each that a byte takes.
+        meets: Microseconds for which a byte on a path occupies each resource, shape (resources,
+            paths).
     """
 
     def __init__(self, problem: FlowProblem) -> None:
@@ -45,7 +46,7 @@ class RoutePrices:
         self._pair_counts = np.take_along_axis(self.meets.T, self._resource, axis=1)
 
     def route_prices(self, prices: FloatArray) -> FloatArray:
-        """Return the price of a byte, shape (ways, slots), by prices of resources in slots."""
+        """Return the price of a byte, shape (paths, slots), by prices of resources in slots."""
         path_prices: FloatArray = (prices[self._resource] * self._pair_counts[:, :, None]).sum(
             axis=1
         )
@@ -53,10 +54,13 @@ class RoutePrices:
 
 
 class SlotColumnGeneration:
-    """Column generation for some slots.
+    """Column generation for given slots.
 
     Args:
-        unit: about the whole time, microseconds.
+        problem: The problem.
+        slots: The slots.
+        pricing: Pricing of trees.
+        unit: Approximate completion time, microseconds.
     """
 
     def __init__(
@@ -75,13 +79,13 @@ class SlotColumnGeneration:
 
     @property
     def spent(self) -> float:
-        """Return the effort so far, in units of some seconds. No clock has a part in it."""
+        """Return the effort so far, in units of some seconds, independent of any clock."""
         searched = self.pricing.search_effort - self._searched_before
         return self.master.spent + self._pricing_spent + searched
 
     @property
     def _is_doubtful(self) -> bool:
-        """Return whether there may be cheaper trees than those that pricing tells."""
+        """Return whether cheaper trees may exist than pricing returns."""
         return self.is_light or not self.pricing.is_exact
 
     def run(  # noqa: PLR0913 - a start, three ends, and progress
@@ -95,20 +99,20 @@ class SlotColumnGeneration:
         notify: Callable[[float, float], None] = lambda _low, _high: None,
         spread: bool = True,
     ) -> TimedPacking:
-        """Return a best packing.
+        """Return an optimal packing, or the best one when the search ends early.
 
         Args:
-            start: trees to begin with.
+            start: Initial trees, as (commodity, tree).
             target_us: The search ends with a packing of at most this time.
-            hopeless: The search ends once the bound shows that no packing takes less than this.
+            hopeless: The search ends once the lower bound reaches this time.
             effort: Limit on the effort.
             deadline: Deadline on the clock of ``time.perf_counter()``.
-            notify: called with bounds around the time, for progress.
-            spread: whether trees that load all slots evenly are begun with, too.
+            notify: Called with a lower and an upper bound on the time, microseconds.
+            spread: Whether to start also with trees that load all slots evenly.
 
         Raises:
-            NoTreeError: something cannot be served within the slots.
-            KeyboardInterrupt: the user interrupted.
+            NoTreeError: A demand cannot be met within the slots.
+            KeyboardInterrupt: The user interrupted.
         """
         master, unit = self.master, self.master.unit
         if spread:
@@ -137,14 +141,14 @@ class SlotColumnGeneration:
         is_complete = all(values[x] < 1e-9 for x in master.missing)
         lengths = self.slots.lengths(z)
         proved = prices if self.best is None else self.best[0]
-        if self._is_doubtful:  # which proves nothing of the trees that were not looked at
+        if self._is_doubtful:  # cheaper trees may exist, so prices prove nothing
             self.safe_bound = 0.0
         return TimedPacking(
             self.slots, value * unit, self.safe_bound * unit, shares, lengths, is_complete, proved
         )
 
     def _search_trees(self) -> bool:
-        """Search trees from here on, as grown ones improve nothing; return whether that is new."""
+        """Start to search for trees, if grown trees no longer improve. Return whether it is new."""
         more, self.is_light = self.is_light, False
         if more:  # the proof was for fewer trees
             before = self.best
@@ -154,11 +158,11 @@ class SlotColumnGeneration:
         return more
 
     def _spread_trees(self, effort: float) -> None:
-        """Begin with trees that load all slots evenly: each is cheap where earlier ones are not.
+        """Add trees that load all slots evenly: each tree avoids the slots that earlier ones use.
 
-        The cost of a slot grows with its load, relative to its length (Garg and Koenemann 1998).
-        There are about as many trees as rows. Few commodities are priced more often, since a
-        solution of the program then takes longer than pricing.
+        The price of a slot grows with its load, relative to its length (Garg and Koenemann 1998).
+        There are about as many trees as rows. Few commodities are priced more often, because
+        solving the program then takes longer than pricing.
         """
         count = self.slots.grows.shape[1]
         lengths = self.slots.fixed + self.slots.grows @ np.full(count, self.master.unit / count)
@@ -187,13 +191,13 @@ class SlotColumnGeneration:
     def _bound_from_trees(self, trees: list[tuple[float, SlotTree]], prices: FloatArray) -> None:
         """Update the bound by the cheapest trees at arbitrary prices."""
         each = self.master.counts @ prices
-        buys = float((each @ self.slots.grows).max())  # a microsecond more, wherever it is
+        buys = float((each @ self.slots.grows).max())  # price of one more microsecond, at most
         if buys > 0:
             costs = np.array([price for price, _ in trees])
             self._record_proof(costs / buys, prices / buys, np.zeros(len(self.master.min_windows)))
 
     def _improve(self, prices: FloatArray, windows: FloatArray) -> bool:
-        """Add trees that may improve on a solution; return False if there are none."""
+        """Add trees that may improve the solution. Return False if there are none."""
         if self.best is not None:
             smooth = tuple(
                 SMOOTHING * kept + (1 - SMOOTHING) * now
@@ -204,17 +208,19 @@ class SlotColumnGeneration:
         return self._add_cheapest(prices, windows)
 
     def _add_cheapest(self, prices: FloatArray, windows: FloatArray) -> bool:
-        """Add cheapest trees at some prices, and update the bound."""
+        """Add the cheapest trees at prices, and update the bound. Return whether one is new."""
         trees = self._cheapest_trees(prices)
         added = [self.master.add(c, tree) for c, (_, tree) in enumerate(trees)]
         self._record_proof(np.array([cost for cost, _ in trees]), prices, windows)
         return any(added)
 
     def _record_proof(self, costs: FloatArray, prices: FloatArray, windows: FloatArray) -> None:
-        """Record the bound by prices, if it is the best so far.
+        """Record the lower bound that prices prove, if it is the best so far.
 
         Args:
-            costs: cost of a byte of each commodity, by its cheapest tree.
+            costs: Cost of a byte of each commodity, on its cheapest tree.
+            prices: Prices of resources in rooms.
+            windows: Prices of the rows of the slots.
         """
         lower_bound, buys = self._proof_value(costs, prices, windows)
         if lower_bound > self.lower_bound or self.best is None:
@@ -232,7 +238,7 @@ class SlotColumnGeneration:
     def _proof_value(
         self, costs: FloatArray, prices: FloatArray, windows: FloatArray
     ) -> tuple[float, float]:
-        """Return the bound on time by prices, in units, and the value of a unit of time."""
+        """Return the lower bound that prices prove, in units, and the price of a unit of time."""
         each, master, buys = self.master.counts @ prices, self.master, 1.0
         cost = float(self.sizes @ costs) / master.unit
         lower_bound = cost + float(windows @ master.min_windows) - float(each @ master.fixed)
@@ -243,7 +249,7 @@ class SlotColumnGeneration:
         return lower_bound, buys
 
     def _weaken_bound(self) -> None:
-        """Prove no more than trees that have been found since allow, where they may be cheaper."""
+        """Lower the bound to the cost of trees found since, if pricing may miss cheaper trees."""
         if self.best is not None and self._is_doubtful:
             self._costs = np.minimum(self._costs, self.master.cheapest(self.best[0]))
             self.lower_bound = max(0.0, self._proof_value(self._costs, *self.best)[0])

@@ -27,7 +27,7 @@ _MIN_FLOW = 1e-7
 
 
 def is_unicast(problem: FlowProblem) -> bool:
-    """Return whether each part is wanted by one rank that has not got it, so that none copies."""
+    """Return whether each commodity goes to only one rank, so that nothing is copied."""
     return all(len(c.wanted - c.holders) == 1 for c in problem.commodities)
 
 
@@ -43,10 +43,12 @@ class _FlowGoal:
 
 @dataclass(frozen=True, slots=True)
 class _FlowRoot:
-    """All commodities that start at the same place.
+    """All commodities that start at the same ranks.
 
     Attributes:
-        members: how many places are images of it.
+        holders: The ranks at which they start.
+        members: Number of symmetric images of these ranks.
+        goals: Destinations of the flow.
     """
 
     holders: frozenset[int]
@@ -110,7 +112,7 @@ class _RootArcs:
         """Return the cost of the cheapest path to each rank.
 
         Args:
-            prices: Shape (links, slots).
+            prices: Price of a send, shape (links, slots).
         """
         cost = np.full((self.ranks, self.slots + 1), inf)
         cost[self.holders, 0] = 0.0
@@ -121,7 +123,7 @@ class _RootArcs:
             slot_arcs = order[first[j] : first[j + 1]]
             source, goal = self.edges[self.link[slot_arcs], 0], self.edges[self.link[slot_arcs], 1]
             arrivals = self.arrival[slot_arcs]
-            while True:  # within a slot as often as anything gets cheaper
+            while True:  # repeat within a slot until no cost decreases
                 before = cost[:, j].copy()
                 np.minimum.at(cost, (goal, arrivals), cost[source, j] + price[slot_arcs])
                 if np.array_equal(before, cost[:, j]):
@@ -130,10 +132,10 @@ class _RootArcs:
         return cost[:, self.slots]
 
     def paths(self, values: FloatArray) -> Iterator[tuple[_FlowGoal, SlotTree, float]]:
-        """Yield parts of goals with the links and slots by which each goes.
+        """Yield paths of the flow: the destination, the links and slots, and the amount.
 
         Args:
-            values: of the columns.
+            values: Value of each column.
         """
         left = values.copy()
         into: dict[tuple[int, int], list[tuple[int, tuple[int, int]]]] = {}
@@ -155,7 +157,7 @@ class _RootArcs:
                 yield goal, tree, float(amount)
 
     def _column_ends(self, column: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return from which rank and slot a column leads to which; (-1, 0): from nowhere."""
+        """Return the (rank, slot) that a column leaves and the one it enters. (-1, 0): a start."""
         if column < self.flows:
             source, goal = self.edges[self.link[column]].tolist()
             return (source, int(self.slot[column])), (goal, int(self.arrival[column]))
@@ -171,10 +173,10 @@ class _RootArcs:
         into: dict[tuple[int, int], list[tuple[int, tuple[int, int]]]],
         left: FloatArray,
     ) -> list[int] | None:
-        """Return columns by which something that is left comes to a rank. None: nothing does.
+        """Return the columns of a path with flow, back from a rank. None: no flow is left.
 
-        The largest are taken. A round within a slot, which the program might have for nothing, is
-        taken out.
+        The path follows the largest flows. Cycles within a slot, which cost the program nothing,
+        are removed from the flow.
         """
         path: list[int] = []
         at, positions = (rank, self.slots), {(rank, self.slots): 0}
@@ -194,7 +196,7 @@ class _RootArcs:
 
 
 class FlowProgram:
-    """A problem without copies, for slots of any kind."""
+    """The linear program of a problem without copies, for slots of any kind."""
 
     def __init__(self, problem: FlowProblem) -> None:
         self.problem = problem
@@ -214,7 +216,7 @@ class FlowProgram:
         self._images = RouteImages(problem)
 
     def columns(self, slots: int) -> int:
-        """Return about how many there are for so many slots."""
+        """Return the approximate number of columns for a number of slots."""
         return len(self.roots) * slots * (len(self.problem.edges) + self.problem.topology.ranks)
 
     def solve(
@@ -230,6 +232,7 @@ class FlowProgram:
         None: the slots are too few or too short, or the budget was used.
 
         Args:
+            slots: The slots.
             unit: Approximate time of the whole phase, microseconds.
             effort: Approximate time limit in seconds, counted by the solver's deterministic work.
             seconds: Time limit in seconds of wall time.
@@ -350,7 +353,7 @@ class FlowProgram:
 def _sum_duplicates(
     row: IntArray, column: IntArray, value: FloatArray, width: int
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return coefficients of which those of one row and column are one; zeros are left out."""
+    """Add up the coefficients of each row and column, and drop zeros."""
     key, place = np.unique(row * width + column, return_inverse=True)
     total = np.zeros(len(key))
     np.add.at(total, place, value)
@@ -359,7 +362,7 @@ def _sum_duplicates(
 
 
 def _build_roots(problem: FlowProblem, unit: float) -> tuple[_FlowRoot, ...]:
-    """Return where commodities start, one place of each orbit."""
+    """Return the roots of all flows: one root of each orbit, with its destinations."""
     goals: dict[frozenset[int], list[_FlowGoal]] = {}
     members: dict[frozenset[int], int] = {}
     for c, commodity in enumerate(problem.commodities):
@@ -377,7 +380,7 @@ def _build_roots(problem: FlowProblem, unit: float) -> tuple[_FlowRoot, ...]:
 def _earliest_slots(
     edges: IntArray, arrive: IntArray, ranks: int, holders: frozenset[int]
 ) -> IntArray:
-    """Return the first slot in which something may leave each rank."""
+    """Return the first slot in which data can leave each rank."""
     slots = arrive.shape[1]
     soonest = np.full(ranks, slots, dtype=np.int64)
     soonest[sorted(holders)] = 0

@@ -76,7 +76,7 @@ class FlowProblem:
     attributes call a path a link.
 
     Attributes:
-        collective: Not combining, with the smallest possible number of chunks.
+        collective: Collective without reductions, with the smallest possible number of chunks.
         chunk_bytes: Bytes of a chunk. With counts, bytes of an element.
         edges: (source rank, destination rank) of each path.
         routes: Links of each path, as indices into the links of the topology.
@@ -102,7 +102,13 @@ class FlowProblem:
     def distances(
         self, sources: Iterable[int], *, hops: bool = False, backwards: bool = False
     ) -> dict[int, Fraction]:
-        """Return how far each rank is from some, by alphas or by ways; backwards: to them."""
+        """Return the distance from the nearest source to each rank, or to it if backwards.
+
+        Args:
+            sources: The sources, or the destinations if backwards.
+            hops: Whether to count paths instead of adding alphas.
+            backwards: Whether to follow paths in the opposite direction.
+        """
         lengths: dict[Edge, Fraction] = {}
         for (u, v), alpha in zip(self.edges, self.alpha, strict=True):
             edge = (v, u) if backwards else (u, v)
@@ -119,9 +125,10 @@ class FlowProblem:
         return {rank: Fraction(int(length), parts) for rank, length in far.items()}
 
     def potentials(self) -> tuple[Fraction, ...]:
-        """Return how much later slots are at each rank: by how far it is from the one root.
+        """Return the delay of slots at each rank, microseconds: its distance from the one root.
 
-        Zeros, where chunks do not all start at one rank, or end at one.
+        If all chunks end at one rank, delays are by the distance to that rank. If they neither
+        start nor end at one rank, the delays are zero.
         """
         ranks = range(self.topology.ranks)
         classes = [chunk_class for c in self.commodities for chunk_class, _ in c.members]
@@ -138,9 +145,10 @@ class FlowProblem:
 
 
 def has_ports(problem: FlowProblem) -> bool:
-    """Return whether most ways are between ports: in by one link, and out by another.
+    """Return whether most paths connect two ports, and chunks have equal sizes.
 
-    And chunks are alike: those of unequal sizes do not pass ports in one time.
+    Such a path enters a switch by one link and leaves by another. Chunks of unequal sizes do not
+    pass ports in the same time.
     """
     if problem.collective.counts or any(switch.copies for switch in problem.topology.switches):
         return False
@@ -161,7 +169,7 @@ class RouteImages:
         self._cache: dict[Permutation, list[int]] = {}
 
     def images(self, image: Permutation) -> list[int]:
-        """Return the image of each way."""
+        """Return the image of each path."""
         if image not in self._cache:
             images = [self._place[image[u], image[v]] for u, v in self._edges]
             self._cache[image] = [
@@ -181,7 +189,7 @@ class RouteImages:
         return node if again > 1 else image[rank] + again * self._ranks
 
     def preimages(self, image: Permutation) -> list[int]:
-        """Return of which way each is the image."""
+        """Return the path whose image each path is."""
         images = self.images(image)
         preimages = [0] * len(images)
         for index, target in enumerate(images):
@@ -194,6 +202,7 @@ def build_flow_problem(topology: Topology, dual: Dual, size_bytes: int) -> FlowP
 
     Args:
         topology: Machine of the phase: the reversed machine if the dual is solved on it.
+        dual: Collective of the phase.
         size_bytes: Size of a rank's buffer.
 
     Raises:
@@ -220,7 +229,7 @@ def build_flow_problem(topology: Topology, dual: Dual, size_bytes: int) -> FlowP
 
 
 def routes_between_ranks(topology: Topology) -> tuple[tuple[int, ...], ...]:
-    """Return the links of each way from rank to rank that passes no other."""
+    """Return the links of each path between two ranks that passes no other rank."""
     crossings = build_routes(topology, Clock.from_topology(topology, 1))
     links, first = crossings.link.tolist(), crossings.first.tolist()
     return tuple(tuple(links[a:b]) for a, b in pairwise(first))
@@ -235,7 +244,7 @@ def _is_rigid(
 ) -> bool:
     if any(switch.copies or not switch.cut_through for switch in topology.switches):
         return False
-    if has_detours(topology):  # which ways do not know of
+    if has_detours(topology):  # paths do not include them
         return False
     into: dict[Edge, set[Fraction]] = {}
     for path in paths:

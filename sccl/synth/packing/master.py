@@ -1,6 +1,6 @@
-"""The restricted master: which trees, how often, and how long slots are, as a growing LP.
+"""The restricted master LP: shares of the known trees, and lengths of slots.
 
-Floats come out of the LP solver; :func:`exact_solution` repeats its last basis in fractions.
+The LP solver returns floats. :func:`exact_solution` solves its last basis in fractions.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sccl.synth.packing.problem import Resource
 from sccl.synth.packing.slots import TimeSlots
 
 SMOOTHING = 0.6
-"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating. With 0.7 the
-allgather on ``z52-pcie`` with S = 6 loses an optimal algorithm."""
+"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating. With 0.7
+the allgather on ``z52-pcie`` with S = 6 loses an optimal algorithm."""
 
 _MISSING_COST = 1000.0
 """Cost of a commodity without a tree, in multiples of the time, so that no optimal packing has
@@ -39,7 +39,10 @@ class Column:
     """A timed tree of a commodity.
 
     Attributes:
-        loads: how often it uses a resource in a room.
+        commodity: Number of the commodity.
+        tree: The tree.
+        variable: Share of the commodity that the tree carries.
+        loads: Number of uses of each (resource, room).
     """
 
     commodity: int
@@ -53,8 +56,9 @@ class MasterSolution:
     """The result of the LP solver.
 
     Attributes:
-        prices: shape (resources, rooms): of a unit of time of one of a resource's members.
-        windows: prices of the rows of the slots.
+        result: Result of the solver.
+        prices: Price of a unit of time on one member of a resource, shape (resources, rooms).
+        windows: Prices of the rows of the slots.
     """
 
     result: lp.SolveResult
@@ -63,24 +67,26 @@ class MasterSolution:
 
     @property
     def value(self) -> float:
-        """Return the objective: the whole time."""
+        """Return the objective: the completion time, in units."""
         return float(self.result.objective_value())
 
 
 class Master:
-    """The program over the trees so far, in units of about the whole time.
+    """The linear program over the trees so far. Its unit is about the completion time.
 
     ::
 
-        minimise sum(z) subject to
+        minimize sum(z) subject to
             sum of parts of trees of a commodity = 1
             slots.rows @ z >= slots.row_minima
             sum of part * load <= slots.fixed + slots.grows @ z   for each resource and room
 
     Args:
-        unit: of times.
-        has_missing: whether a commodity may be served by no tree, at a high cost.
-        round_effort: effort for each row and column of a solution, in addition to its pivots.
+        problem: The problem.
+        slots: The slots.
+        unit: Unit of times, microseconds.
+        has_missing: Whether a commodity may be left out, at a high cost.
+        round_effort: Effort for each row and column of a solution, in addition to its pivots.
     """
 
     def __init__(
@@ -136,7 +142,7 @@ class Master:
         return tuple((column.commodity, column.tree) for column in self.columns)
 
     def add(self, commodity: int, tree: SlotTree) -> bool:
-        """Add a tree; return False if it is there already."""
+        """Add a tree. Return False if the program already has it."""
         if (commodity, tree) in self._keys:
             return False
         self._keys.add((commodity, tree))
@@ -160,7 +166,7 @@ class Master:
         return True
 
     def cheapest(self, prices: FloatArray) -> FloatArray:
-        """Return, for each commodity, the cost per unit of the cheapest of its trees so far."""
+        """Return the cost per unit of the cheapest known tree of each commodity."""
         costs = np.full(len(self.problem.commodities), np.inf)
         if self._holds:
             commodities, rows, holds = zip(*self._holds, strict=True)
@@ -170,7 +176,7 @@ class Master:
         return costs
 
     def load(self, column: Column, use: RoomUse) -> Fraction:
-        """Return the time that a column takes of one of a resource's members, if used wholly."""
+        """Return the time for which a column of share 1 occupies a member of a resource."""
         resource = self.problem.resources[use[0]]
         amount = self.problem.commodities[column.commodity].amount
         return amount * column.loads[use] / (resource.rate * resource.count)
@@ -179,7 +185,7 @@ class Master:
         """Return an optimal basic solution of the LP over the columns so far.
 
         Raises:
-            SolverError: no LP solver finds one.
+            SolverError: No LP solver finds one.
         """
         result = self._program.solve()
         pivots = result.solve_stats.simplex_iterations
@@ -194,12 +200,12 @@ class Master:
 
 @dataclass(frozen=True, slots=True)
 class ExactSolution:
-    """A packing and prices, exact.
+    """A packing and its prices as fractions.
 
     Attributes:
         value: R/C of the packing.
-        parts: by column of the LP.
-        prices: by resource and room, of a unit of what one of its members carries.
+        parts: Share of each column of the LP.
+        prices: Price of one unit of data on a member of a resource, by resource and room.
     """
 
     value: Fraction
@@ -212,10 +218,10 @@ class _Basis:
     """A basis: the square system that the solution solves.
 
     Attributes:
-        columns: basic columns of the LP, by number.
-        lengths: the variable lengths of slots that are basic, by number.
-        commodities: commodities whose row is tight.
-        uses: (resource, room) whose row is tight.
+        columns: Numbers of the basic columns.
+        lengths: Numbers of the basic variables of slot lengths.
+        commodities: Commodities whose row is tight.
+        uses: (resource, room) pairs whose row is tight.
     """
 
     columns: list[int]
@@ -225,15 +231,16 @@ class _Basis:
 
     @property
     def size(self) -> int:
-        """Return how many rows and columns it has."""
+        """Return the number of its rows, which is also the number of its columns."""
         return len(self.columns) + len(self.lengths)
 
 
 def exact_solution(master: Master, solution: MasterSolution) -> ExactSolution | None:
-    """Return the basic solution and its prices as fractions; None if the basis is none exactly.
+    """Return the basic solution and its prices as fractions. None: the basis is not exactly one.
 
     Args:
-        master: of slots without fixed lengths or rows, which grow by whole numbers.
+        master: LP whose slots have no fixed lengths and no rows, and grow by whole numbers.
+        solution: Its solution.
     """
     basis = _read_basis(master, solution)
     if basis is None:
@@ -284,9 +291,9 @@ def nearby_packing(
 
 
 def _is_feasible(master: Master, parts: list[Fraction], prices: list[list[Fraction]]) -> bool:
-    """Return whether the parts of each commodity add up to 1, and prices buy at most 1.
+    """Return whether the shares of each commodity add up to 1, and prices buy at most 1.
 
-    A basis whose rows of that kind do not bind would not see to it.
+    A basis does not ensure this if rows of these kinds are not tight.
     """
     totals = [Fraction(0)] * len(master.problem.commodities)
     for column, part in zip(master.columns, parts, strict=True):
@@ -313,7 +320,7 @@ def _read_basis(master: Master, solution: MasterSolution) -> _Basis | None:
         solver_basis.constraint_status,
     )
     basis = _Basis(
-        # columns that came after the solution, before time ran out, are not in its basis
+        # columns that were added after the solution are not in its basis
         [j for j, x in enumerate(master.columns) if variables.get(x.variable) == basic],
         [j for j, x in enumerate(master.z) if variables[x] == basic],
         [k for k, row in enumerate(master.convexity_rows) if rows[row] != basic],
@@ -323,7 +330,7 @@ def _read_basis(master: Master, solution: MasterSolution) -> _Basis | None:
 
 
 def _basis_matrix(master: Master, basis: _Basis) -> fmpq_mat:
-    """Return the rows that bind, by basic variables."""
+    """Return the coefficients of the basic variables in the tight rows."""
     matrix = fmpq_mat(basis.size, basis.size)
     row_of_whole = {k: i for i, k in enumerate(basis.commodities)}
     row_of_use = {use: i for i, use in enumerate(basis.uses, start=len(basis.commodities))}
@@ -342,7 +349,7 @@ def _basis_matrix(master: Master, basis: _Basis) -> fmpq_mat:
 
 
 def _packing_value(master: Master, parts: list[Fraction]) -> Fraction:
-    """Return the value of a packing: the whole time, where each room lasts as its loads take."""
+    """Return the completion time of a packing if each room is as long as its loads require."""
     load: dict[RoomUse, Fraction] = {}
     for column, part in zip(master.columns, parts, strict=True):
         for use in column.loads if part else ():

@@ -1,8 +1,8 @@
 """Place sends in compiled loops, each as soon as the resources that it occupies are free.
 
 A send occupies resources for some ticks. Pipes serve one send at a time, and consecutive sends form
-one interval. Budgets serve several sends, up to their rate. The intervals of all resources lie in
-one array, in order, each resource's from its base on.
+one interval. Budgets serve several sends, up to their rate. One array has the sorted intervals of
+all resources. Those of a resource start at its base.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sccl.core.arrays import FloatArray, IntArray
 
 @compiled
 def _first_later(times: IntArray, low: int, count: int, time: int) -> int:
-    """Return the place of the first of some ascending times that is later."""
+    """Return the index of the first of ``count`` ascending times that is later than ``time``."""
     a, b = 0, count
     while a < b:
         middle = (a + b) // 2
@@ -28,7 +28,7 @@ def _first_later(times: IntArray, low: int, count: int, time: int) -> int:
 def _first_free_tick(  # noqa: PLR0913, PLR0917
     begin: IntArray, end: IntArray, low: int, count: int, time: int, busy: int
 ) -> int:
-    """Return the first tick from one on from which a pipe is free for so long."""
+    """Return the first tick, ``time`` or later, at which a pipe is free for ``busy`` ticks."""
     i = _first_later(end, low, count, time)
     while i < count and begin[low + i] < time + busy:
         time = max(time, end[low + i])
@@ -43,19 +43,19 @@ def _overload_end(
     times: tuple[int, int],
     room: float,
 ) -> int:
-    """Return a tick before which a budget carries too much for more. The first tick: it does not.
+    """Return a tick before which a budget is too loaded for a send. Its start: it is not.
 
     Args:
-        intervals: begins, ends and bytes a tick.
-        where: the base, the first that may matter, and how many there are.
-        times: from when on, and for how long.
-        room: bytes a tick of the others.
+        intervals: Begin, end, and bytes per tick of each interval.
+        where: Base, index of the first interval that may overlap the send, number of intervals.
+        times: Start and duration of the send.
+        room: Bytes per tick that remain for other sends.
     """
     begin, end, taken = intervals
     low, first, count = where
     time, busy = times
     for j in range(first - 1, count):
-        # at that moment, and whenever something begins while this lasts
+        # check the start of the send, and each start of an interval during the send
         moment = time if j < first else begin[low + j]
         if moment >= time + busy:
             break
@@ -81,7 +81,7 @@ def _insert_interval(
     where: tuple[int, int],
     interval: tuple[int, int, float],
 ) -> None:
-    """Enter an interval at a place of a thing that has so many."""
+    """Insert an interval. ``where``: its index, and the end of its resource's intervals."""
     at, last = where
     for j in range(last, at, -1):
         begin[j], end[j], taken[j] = begin[j - 1], end[j - 1], taken[j - 1]
@@ -92,9 +92,9 @@ def _insert_interval(
 def _merge_interval(
     begin: IntArray, end: IntArray, low: int, count: int, interval: tuple[int, int]
 ) -> int:
-    """Make an interval of a pipe one with those that it meets; return how many less there are.
+    """Merge an interval of a pipe with adjacent ones. Return the decrease in intervals.
 
-    -1: it meets none.
+    -1: no interval is adjacent.
     """
     since, until = interval
     i = _first_later(begin, low, count, since)
@@ -124,7 +124,7 @@ def place_sends(  # noqa: PLR0913, PLR0917 - arrays, which compiled loops are gi
     available: IntArray,
     start: IntArray,
 ) -> None:
-    """Place some sends of an order.
+    """Place a range of the sends of an order.
 
     Args:
         first: First send in the order.

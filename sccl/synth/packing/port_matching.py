@@ -51,15 +51,17 @@ def plan_port_matching(
     spare_us: float,
     deadline_passed: Callable[[], bool] = lambda: False,
 ) -> MatchingResult:
-    """Return sends of chunks, each class of which is cut in so many, by matchings of ports.
+    """Plan sends of chunks of one size, by matchings of ports.
 
     Args:
-        pieces: of each chunk of the problem.
-        spare_us: the time by which a chunk that comes to a chassis a second time is to be there.
-        deadline_passed: whether time is over: then there is no plan.
+        problem: The problem.
+        dual: Collective of the phase.
+        pieces: Number of chunks per chunk of the problem.
+        spare_us: Latest arrival of a chunk at a chassis that already has it, microseconds.
+        deadline_passed: Whether the deadline has passed. Then there is no plan.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     pieces = max(1, min(pieces, int(problem.chunk_bytes)))
     collective = dual.spec.at(dual.spec.unit * pieces)
@@ -92,7 +94,7 @@ def plan_port_matching(
 
 
 def _port_routes(problem: FlowProblem, size: int) -> tuple[PortRoutes, list[int], int]:
-    """Return the fastest ways for chunks of a size, their names, and the ticks' picoseconds."""
+    """Return the fastest paths for chunks of a size, their numbers, and the tick in picoseconds."""
     topology = problem.topology
     costs = build_routes(topology, Clock.from_topology(topology, size))
     busy = np.maximum.reduceat(costs.busy, costs.first[:-1])
@@ -161,13 +163,13 @@ def _initial_holdings(problem: FlowProblem, paths: PortRoutes, collective: Colle
 
 
 def _rank_groups(ranks: int, chassis: tuple[tuple[int, ...], ...]) -> Iterator[int]:
-    """Yield the group of each rank: its chassis, or one for all that are in none."""
+    """Yield the group of each rank: its chassis, or one group for all ranks without chassis."""
     of = {rank: i for i, inside in enumerate(chassis) for rank in inside}
     yield from (of.get(rank, len(chassis)) for rank in range(ranks))
 
 
 def _pack_words(bits: np.ndarray) -> UInt64Array:
-    """Return rows of bits as words."""
+    """Pack rows of bits into words."""
     padded = np.zeros((len(bits), -(-bits.shape[1] // 64) * 64), np.uint8)
     padded[:, : bits.shape[1]] = bits
     return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)

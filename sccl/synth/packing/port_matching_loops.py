@@ -57,18 +57,18 @@ class Holdings(NamedTuple):
     Attributes:
         group: Group of each rank.
         gate: Whether a path leads from the rank to another group.
-        held: By rank: chunks that it has.
-        coming: By rank: chunks that it has, or that are in flight to it.
-        wanted: By rank: chunks that it needs.
-        few: By group and number: chunks that this many ranks of the group have or expect.
-        stuck: By group: chunks that are there, at no gate, and not yet in all groups.
-        exclusive: By group: chunks that exactly one of its ranks has.
-        have: By group and chunk: number of ranks that have it.
-        first_arrival: By group and chunk: tick of the first arrival.
-        counts: By group and chunk: number of ranks that have or expect it.
-        gates: By group and chunk: number of gates that have or expect it.
-        reached: By chunk: number of groups that have it.
-        missing: By rank: number of chunks.
+        held: Chunks that each rank has.
+        coming: Chunks that each rank has, or that are in flight to it.
+        wanted: Chunks that each rank needs.
+        few: Chunks that a given number of ranks of a group have or expect, by group and number.
+        stuck: Chunks of each group that are at none of its gates, and not yet in all groups.
+        exclusive: Chunks that exactly one rank of the group has.
+        have: Number of ranks that have a chunk, by group and chunk.
+        first_arrival: Tick of the first arrival, by group and chunk.
+        counts: Number of ranks that have or expect a chunk, by group and chunk.
+        gates: Number of gates that have or expect a chunk, by group and chunk.
+        reached: Number of groups that have or expect each chunk.
+        missing: Number of chunks that each rank still needs.
     """
 
     group: IntArray
@@ -91,11 +91,11 @@ class InFlight(NamedTuple):
     """The sends in flight.
 
     Attributes:
-        into_free: By port: first tick at which it can receive.
-        out_free: By port: first tick at which it can send.
-        head: By tick, cyclic: last send that arrives then. -1: none.
-        then: By send: previous send with the same tick of arrival.
-        rows: By send: tick, chunk, and path.
+        into_free: First tick at which each port can receive.
+        out_free: First tick at which each port can send.
+        head: Last send that arrives at a tick, cyclic. -1: none.
+        then: Previous send with the same tick of arrival as each send.
+        rows: Tick, chunk, and path of each send.
         now: Counters, see :data:`TICK`.
     """
 
@@ -111,7 +111,7 @@ class InFlight(NamedTuple):
 def _first_sendable(
     have: UInt64Array, coming: UInt64Array, wanted: UInt64Array, of: UInt64Array, turn: int
 ) -> int:
-    """Return a chunk of some that a rank may be sent, looking from a word on. -1: there is none."""
+    """Return a chunk of ``of`` that can be sent to a rank, from word ``turn`` on. -1: none."""
     words = len(have)
     for a in range(words):
         i = (a + turn) % words
@@ -123,7 +123,7 @@ def _first_sendable(
 
 @compiled
 def _first_exclusive(u: int, v: int, all_: Holdings) -> int:
-    """Return a chunk for a rank that only the sender has in its group. -1: none.
+    """Return a chunk for rank v that only rank u has in its group. -1: none.
 
     The latest arrival comes first, because other ranks may lack the time to forward it. Ties go to
     the chunk that the fewest ranks of the group expect.
@@ -142,7 +142,7 @@ def _first_exclusive(u: int, v: int, all_: Holdings) -> int:
 
 @compiled
 def _rarest_for_group(u: int, v: int, all_: Holdings) -> int:
-    """Return a chunk that a rank's group lacks and the fewest gates of the other one have; -1."""
+    """Return a chunk that v's group lacks and the fewest gates of u's group have. -1: none."""
     best, best_count, group = -1, INFINITE, all_.group[u]
     lacking = all_.few[all_.group[v], 0]
     for i in range(all_.held.shape[1]):
@@ -157,9 +157,13 @@ def _rarest_for_group(u: int, v: int, all_: Holdings) -> int:
 
 @compiled
 def _choose(u: int, v: int, all_: Holdings, tick: int, spare: int) -> tuple[int, int]:
-    """Return the chunk that a rank sends to another, and its urgency, most urgent lowest. -1: none.
+    """Return the chunk that u sends to v, and its urgency, most urgent lowest. -1: none.
 
     Args:
+        u: Sender.
+        v: Receiver.
+        all_: Chunks of all ranks.
+        tick: The tick.
         spare: Whether a chunk may go to another group that has it already. 0: no.
     """
     have, coming, wanted = all_.held[u], all_.coming[v], all_.wanted[v]
@@ -249,12 +253,16 @@ def _augment(  # noqa: PLR0913, PLR0917 - a matching and its scratch
     """Extend the matching by an augmenting path from one receiving port, if there is one.
 
     Args:
-        begin: By receiving port: its first path.
-        end: By receiving port: end of its paths (exclusive).
-        urgent: By path. -1: it sends nothing.
-        by_into: By receiving port: its path. -1: none. Updated, like ``by_out``.
-        seen: For each sending port: mark of the search, and the path that reached it.
+        root: The receiving port.
+        paths: The paths.
+        begin: First path of each receiving port.
+        end: End of the paths of each receiving port (exclusive).
+        urgent: Urgency of each path. -1: it sends nothing.
+        by_into: Path of each receiving port. -1: none. Updated.
+        by_out: Path of each sending port. -1: none. Updated.
+        seen: Mark of the last search that reached a sending port, and the path that reached it.
         queue: Work space.
+        mark: Mark of this search.
     """
     queue[0], at, many = root, 0, 1
     while at < many:
@@ -270,7 +278,7 @@ def _augment(  # noqa: PLR0913, PLR0917 - a matching and its scratch
             out = paths.out_port[best]
             seen[out, 0], seen[out, 1] = mark, best
             if by_out[out] < 0:
-                while True:  # each port on the way back takes the way it was found by
+                while True:  # each port on the way back takes the path that reached it
                     port = paths.in_port[best]
                     before = by_into[port]
                     by_into[port] = by_out[paths.out_port[best]] = best

@@ -1,20 +1,22 @@
 """Cheap timed trees, lower bounds on their cost, and cheapest ones by branching, for many ranks.
 
-A timed tree is a Steiner arborescence in the network of (rank, slot), where holding is free.
+A timed tree is a Steiner arborescence in the network of (rank, slot), in which waiting is free.
 
-*Trees* grow by Takahashi and Matsuyama's rule (1980): the rank that is cheapest to reach is joined
-next. Each rank may then be joined again, with all that it serves, where that is cheaper.
+*Trees* grow by the rule of Takahashi and Matsuyama (1980): the rank that is cheapest to reach is
+attached next. Then each rank may be attached again, with all ranks that it serves, if that is
+cheaper.
 
-*Bounds* are dual solutions. A cut for a rank that wants a chunk is given by a slot for each rank,
-until which it is inside. Sends enter it to a rank that is inside from one that is not. The sum of
-prices for entering cuts is a lower bound on the cost of every tree. It is raised cut by cut, each
-from one rank's side, until an entering send has no reduced cost left (Wong, A dual ascent approach
-for Steiner tree problems on a directed graph, Mathematical Programming 28, 1984).
+*Bounds* are dual solutions. A cut for a destination is the set of (rank, slot) that a slot for each
+rank describes: the rank is inside the cut until this slot. A send enters the cut if it leads from a
+rank outside to a rank inside. Each cut has a price, and the sum of all prices is a lower bound on
+the cost of every tree. Prices are raised cut by cut, each around one destination, until an entering
+send has no reduced cost left (Wong, A dual ascent approach for Steiner tree problems on a directed
+graph, Mathematical Programming 28, 1984).
 
-*Branching*: the bound is mostly equal, or close, to the cost of a grown tree. Few branches decide
-the rest: the most expensive send of the tree is the only one into its rank, or is not taken. Either
-way sends are left out, so the next dual solution is larger. If that takes too many nodes, CP-SAT
-continues from the cheapest tree so far, without the sends that no cheaper tree uses.
+*Branching*: the bound is mostly equal, or close, to the cost of a grown tree. Few branches close
+the rest of the gap: the most expensive send of the tree is the only one into its rank, or is
+excluded. Both branches exclude sends, so the next dual solution is larger. If that takes too many
+nodes, CP-SAT continues from the cheapest tree so far, without the sends that no cheaper tree uses.
 """
 
 from __future__ import annotations
@@ -43,9 +45,9 @@ class TreeNetwork(NamedTuple):
     Attributes:
         src: Node that each link leaves.
         dst: Node that each link enters.
-        arrive: shape (links, slots): slot from which on a send has arrived. -1: it is not sent.
-        held: by rank, whether it holds the chunk before.
-        wanted: by rank, whether it wants it and does not hold it.
+        arrive: Slot from which a send has arrived, shape (links, slots). -1: it cannot be sent.
+        held: Whether each rank holds the chunk at the start.
+        wanted: Whether each rank demands the chunk and does not hold it.
     """
 
     src: IntArray
@@ -67,12 +69,13 @@ def tree_network(
 
 @compiled
 def insert_targets(network: TreeNetwork, cost: IntArray, first: BoolArray, tree: IntArray) -> int:
-    """Write the (link, slot)s of a cheap tree into ``tree``. Return their number, or -1 if none.
+    """Write the (link, slot) pairs of a cheap tree into ``tree``. Return their number, or -1.
 
     Args:
-        cost: shape (links, slots): cost of a send, 1 or more.
-        first: whether to begin a tree with each rank that wants it. The cheapest is kept.
-        tree: shape (most, 2).
+        network: The network.
+        cost: Cost of a send, 1 or more, shape (links, slots).
+        first: Destinations from which a tree is started. The cheapest tree is kept.
+        tree: Shape (capacity, 2). Updated.
     """
     slots, ranks = cost.shape[1], len(network.held)
     best, many = INFINITE, -1
@@ -108,15 +111,16 @@ def grow_tree(  # noqa: PLR0913, PLR0917 - a network, a tree, and its scratch
     far: IntArray,
     via: IntArray,
 ) -> bool:
-    """Reach the rank that is cheapest to reach, through time, until all are; return False if not.
+    """Attach the destination that is cheapest to reach, until none is left. Return False if stuck.
 
     Args:
-        cost: shape (links, slots): cost of a send.
-        have: out: slot since which each rank has the chunk.
-        by: out, shape (ranks, 2): link and slot by which each rank has it. -1: by none.
-        start: rank that is reached first. -1: the cheapest.
-        far: scratch, shape (slots + 1, ranks).
-        via: scratch, likewise.
+        network: The network.
+        cost: Cost of a send, shape (links, slots).
+        have: Output: slot from which each rank has the chunk.
+        by: Output: link and slot by which each rank receives it, shape (ranks, 2). -1: none.
+        start: Rank that is attached first. -1: the cheapest.
+        far: Work space, shape (slots + 1, ranks).
+        via: Work space, shape (slots + 1, ranks).
     """
     slots = cost.shape[1]
     by[:], have[:] = -1, np.where(network.held, 0, slots + 1)
@@ -145,14 +149,17 @@ def _arrival_costs(  # noqa: PLR0912, PLR0913, PLR0917 - one loop
     far: IntArray,
     via: IntArray,
 ) -> None:
-    """Fill in the cost of having the chunk at each rank by each slot, from its holders.
+    """Compute the cost of having the chunk at each rank by each slot, from the ranks that have it.
 
     Args:
-        have: slot since which each rank has it.
-        by: link and slot by which each rank has it.
-        below: a rank that does not have it, nor the ranks served from there. -1: none.
-        via: the link by which it arrives first in a slot. -1: from the slot before. -2: it is there
-            anyway.
+        network: The network.
+        cost: Cost of a send, shape (links, slots).
+        have: Slot from which each rank has the chunk.
+        by: Link and slot by which each rank receives it.
+        below: Rank that counts as without the chunk, with all ranks that it serves. -1: none.
+        far: Output: the costs, shape (slots + 1, ranks).
+        via: Output: link * slots + slot of the arriving send. -1: the rank has the chunk from the
+            slot before. -2: at no cost.
     """
     src, dst, arrive = network.src, network.dst, network.arrive
     slots, ranks = cost.shape[1], len(have)
@@ -174,7 +181,7 @@ def _arrival_costs(  # noqa: PLR0912, PLR0913, PLR0917 - one loop
                 if far[k - 1, v] <= far[k, v]:  # as early as possible
                     far[k, v], via[k, v] = far[k - 1, v], -1
         again = k < slots
-        while again:  # forwards within the slot
+        while again:  # forward within the slot
             again = False
             for link in range(len(src)):
                 arrived, u, v = arrive[link, k], src[link], dst[link]
@@ -189,7 +196,7 @@ def _arrival_costs(  # noqa: PLR0912, PLR0913, PLR0917 - one loop
 def _attach_target(  # noqa: PLR0913, PLR0917
     network: TreeNetwork, have: IntArray, by: IntArray, rank: int, slot: int, via: IntArray
 ) -> None:
-    """Join a rank by the cheapest way to it by a slot, and all who are on that way."""
+    """Attach a rank by a slot over its cheapest path, with all ranks on the path."""
     slots = network.arrive.shape[1]
     while via[slot, rank] != -2:
         if via[slot, rank] == -1:
@@ -210,7 +217,7 @@ def _reattach_target(  # noqa: PLR0913, PLR0917
     far: IntArray,
     via: IntArray,
 ) -> bool:
-    """Join a rank again by when it is needed, if that is cheaper; return whether it was."""
+    """Attach a rank again by the slot where it is needed, if cheaper. Return whether it was."""
     need = cost.shape[1]
     serves = False
     for v in range(len(have)):
@@ -229,7 +236,7 @@ def _reattach_target(  # noqa: PLR0913, PLR0917
 
 @compiled
 def _prune_and_price(network: TreeNetwork, cost: IntArray, by: IntArray) -> int:
-    """Remove ranks that neither want the chunk nor serve others. Return the cost of the rest."""
+    """Remove ranks that neither demand the chunk nor serve others. Return the remaining cost."""
     again = True
     while again:
         again = False
@@ -253,7 +260,8 @@ def dual_ascent_bound(network: TreeNetwork, reduced: IntArray) -> tuple[int, int
     """Return a lower bound on the cost of trees, and the number of cuts in it.
 
     Args:
-        reduced: costs of sends, by link and slot. Out: the reduced costs.
+        network: The network.
+        reduced: Costs of sends, shape (links, slots). Output: the reduced costs.
     """
     src, dst, arrive = network.src, network.dst, network.arrive
     links, slots = reduced.shape
@@ -261,7 +269,7 @@ def dual_ascent_bound(network: TreeNetwork, reduced: IntArray) -> tuple[int, int
     until, size = np.empty(ranks, np.int64), np.zeros(ranks, np.int64)
     total, sets = 0, 0
     while True:
-        target = -1  # small sets first: they are entered by few
+        target = -1  # small sets first, because few sends enter them
         for rank in range(ranks):
             waits = network.wanted[rank] and size[rank] >= 0
             if waits and (target < 0 or size[rank] < size[target]):
@@ -272,7 +280,7 @@ def dual_ascent_bound(network: TreeNetwork, reduced: IntArray) -> tuple[int, int
         until[target] = slots
         for slot in range(slots - 1, -1, -1):
             again, is_within = True, False
-            while again:  # backwards within the slot
+            while again:  # backward within the slot
                 again = False
                 for link in range(links):
                     arrived = arrive[link, slot]
@@ -314,14 +322,17 @@ def solve_branch_and_bound(
 ) -> tuple[int, int, int]:
     """Return the minimum cost of a tree below a limit, the number of cuts, and of nodes.
 
-    The cost is ``below`` itself if no tree is below, and the nodes are -1 if there were too many:
-    then a tree of less cost may exist.
+    The cost is ``below`` if no cheaper tree exists. If there were too many nodes, their number is
+    -1, and a tree of less cost may exist.
 
     Args:
-        left: shape (nodes that wait, links, slots): the first has the costs of sends.
-        max_nodes: limit on nodes.
-        best: shape (ranks, 2). Out: by rank of the tree the link and slot by which it is reached,
-            or -1.
+        network: The network.
+        left: Costs of sends in open nodes, shape (open nodes, links, slots). The first node is the
+            root.
+        below: Upper limit on the cost, exclusive.
+        max_nodes: Limit on nodes.
+        best: Output: link and slot by which each rank of the tree is reached, shape (ranks, 2). -1:
+            none.
     """
     _, links, slots = left.shape
     ranks = len(network.held)
@@ -363,7 +374,7 @@ def solve_branch_and_bound(
 
 @compiled
 def _exclude_sends(costs: IntArray, reduced: IntArray, room: int, doubled: IntArray) -> None:
-    """Leave out sends that no tree has which is cheap enough; double those not wholly paid for."""
+    """Exclude sends that no cheap enough tree has. Double the cost of sends with reduced cost."""
     links, slots = costs.shape
     for link in range(links):
         for slot in range(slots):
@@ -375,7 +386,7 @@ def _exclude_sends(costs: IntArray, reduced: IntArray, room: int, doubled: IntAr
 
 @compiled
 def _most_expensive_rank(costs: IntArray, dst: IntArray, by: IntArray) -> int:
-    """Return the rank of a tree's most expensive send, of those with others into them, or -1."""
+    """Return the rank of a tree's most expensive send that has an alternative, or -1."""
     choices = [0] * len(by)
     links, slots = costs.shape
     for link in range(links):
@@ -392,15 +403,15 @@ def _most_expensive_rank(costs: IntArray, dst: IntArray, by: IntArray) -> int:
 
 
 class TreeSearch:
-    """Branch and bound. Otherwise CP-SAT on the time-indexed model of one chunk.
+    """Search for cheapest trees by branch and bound, then by CP-SAT on a time-indexed model.
 
     Args:
-        network: links of the machine, with sends that take one slot or more.
-        max_effort: units for a tree.
-        deadline: time of ``time.perf_counter()`` after which no search continues.
+        network: Links of the machine. Sends take one slot or more.
+        max_effort: Limit on CP-SAT's effort for a tree.
+        deadline: Time of ``time.perf_counter()`` after which no search starts.
 
     Attributes:
-        spent: effort of all that has been done, the same on every machine.
+        spent: Effort so far, the same on every machine.
     """
 
     def __init__(self, network: TreeNetwork, max_effort: float, deadline: float = math.inf) -> None:
@@ -414,18 +425,19 @@ class TreeSearch:
         """Return a lower bound on the cost of trees.
 
         Args:
-            costs: shape (links, slots): cost of a send, INFINITE where there is none.
+            costs: Cost of a send, shape (links, slots). INFINITE: no send.
         """
         return self._ascend_duals(costs[self.useful])[0]
 
     def cheapest(self, costs: IntArray, below: int = INFINITE) -> tuple[SlotTree | None, int]:
         """Return the cheapest tree below a cost, and a lower bound on the cost of trees below it.
 
-        None: there is no tree, or it is not found. The bound is ``below`` if there is none.
+        The tree is None if it does not exist, or was not found. The bound is ``below`` if no tree
+        exists.
 
         Raises:
-            TimeoutError: no time is left.
-            KeyboardInterrupt: the user interrupted.
+            TimeoutError: The deadline has passed.
+            KeyboardInterrupt: The user interrupted.
         """
         seconds = self.deadline - perf_counter()
         if seconds <= 0:
@@ -440,7 +452,7 @@ class TreeSearch:
         return better or tree, max(lower_bound, proved)
 
     def grow(self, costs: IntArray) -> SlotTree:
-        """Return a tree by Takahashi and Matsuyama's rule."""
+        """Return a tree by the rule of Takahashi and Matsuyama."""
         network, useful_costs = self.network, costs[self.useful]
         slots, ranks = costs.shape[1], len(network.held)
         self.spent += ELEMENT_EFFORT * int(network.wanted.sum()) * useful_costs.size
@@ -451,7 +463,7 @@ class TreeSearch:
         return self._tree(by)
 
     def _branch_and_bound(self, costs: IntArray, below: int) -> tuple[SlotTree | None, int, bool]:
-        """Return the cheapest tree that few nodes find, its cost, and whether none is cheaper."""
+        """Return the cheapest tree of a few nodes, its cost, and whether it is proved optimal."""
         left = np.empty((_MAX_OPEN_NODES, *costs.shape), np.int64)
         left[0] = costs
         best = np.full((len(self.network.held), 2), -1, np.int64)
@@ -462,11 +474,11 @@ class TreeSearch:
         return (self._tree(best) if cost < below else None), cost, nodes >= 0
 
     def _tree(self, by: IntArray) -> SlotTree:
-        """Return the tree by which ranks are reached by links in slots."""
+        """Return the tree as (link, slot) pairs."""
         return frozenset((int(self.useful[link]), int(slot)) for link, slot in by if link >= 0)
 
     def _ascend_duals(self, costs: IntArray) -> tuple[int, IntArray]:
-        """Return a lower bound on the cost of trees, and the reduced costs of its proof."""
+        """Return a lower bound on the cost of trees, and the reduced costs that prove it."""
         reduced = costs.copy()
         bound, sets = dual_ascent_bound(self.network, reduced)
         self.spent += ELEMENT_EFFORT * (sets + len(self.network.held)) * reduced.size
@@ -475,13 +487,16 @@ class TreeSearch:
     def _solve_cpsat(
         self, costs: IntArray, allowed: BoolArray, below: int, seconds: float
     ) -> tuple[SlotTree | None, int]:
-        """Return the cheapest tree of less cost that CP-SAT finds, and a lower bound on its cost.
+        """Return CP-SAT's cheapest tree below a cost, and a lower bound on its cost.
 
         Args:
-            allowed: by link and slot, whether such a tree may have the send.
+            costs: Cost of a send, by useful link and slot.
+            allowed: Whether the tree may have a send, by useful link and slot.
+            below: Upper limit on the cost, exclusive.
+            seconds: Time limit.
         """
         from sccl.solvers.cpsat import CpModel, LinearExpr, Strategy, solve  # noqa: PLC0415 - slow to load
-        from sccl.solvers.effort import Effort  # noqa: PLC0415 - likewise
+        from sccl.solvers.effort import Effort  # noqa: PLC0415 - slow to load
 
         src, dst, arrive, held, wanted = self.network
         model = CpModel()
@@ -503,7 +518,7 @@ class TreeSearch:
             if not held[src[e]]:
                 before = (sent[use] for use in into[src[e]] if arrive[use] <= k)
                 model.add_bool_or([~used, *before])
-                if arrive[e, k] == k:  # within a slot nothing goes round
+                if arrive[e, k] == k:  # no cycles within a slot
                     model.add(order[dst[e]] > order[src[e]]).only_enforce_if(used)
         total = LinearExpr.weighted_sum(list(sent.values()), [int(costs[use]) for use in sent])
         model.add(total < below)

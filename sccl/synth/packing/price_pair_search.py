@@ -1,10 +1,9 @@
-"""Cheapest pairs of timed trees, for too many ranks for dynamic programming.
+"""Cheapest pairs of timed trees, if dynamic programming has too many ranks.
 
-For a given place and time of the turn, the trees up and down are two separate problems, and
-:mod:`sccl.synth.packing.price_branching` solves each. Pairs that cannot be cheaper
-than a known one are
-skipped: each rank but the roots is entered once, going down, in no earlier step than its distance
-allows.
+A pair consists of a tree up into a root, and a tree down from it. For a given root and step of the
+reversal the two trees are separate problems, and :mod:`sccl.synth.packing.price_branching` solves
+each. Pairs whose lower bound is not below the cost of a known pair are skipped. Each rank except
+the roots is entered once on the way down, no earlier than its distance allows.
 """
 
 from __future__ import annotations
@@ -30,11 +29,12 @@ from sccl.topo.symmetry.permutations import Orbits
 
 @dataclass(frozen=True, slots=True)
 class _TreeDirection:
-    """Trees out of ranks within some steps; going up, of the machine reversed, and of time.
+    """Trees out of roots in some steps. Trees up are on the reversed machine, in reversed time.
 
     Attributes:
-        first: the step of the whole in which its own first is, or (going up) its last.
-        is_broadcast: whether it goes down.
+        search: Pricing of the trees.
+        first: Step of the problem that is the first step of the tree. For trees up it is the last.
+        is_broadcast: Whether the trees go down.
     """
 
     search: SearchPricer
@@ -43,7 +43,7 @@ class _TreeDirection:
 
     @property
     def window(self) -> PricedTimeWindow:
-        """Return where and when its sends can matter."""
+        """Return the links and steps that its trees can use."""
         return self.search.window
 
     def prices(self, all_prices: IntArray) -> IntArray:
@@ -62,10 +62,12 @@ class _TreeDirection:
 
 @dataclass(frozen=True, slots=True)
 class _TreePair:
-    """Trees up and down that turn somewhere, from a step on.
+    """Trees up and down with the same root, or pair of roots, and step of the reversal.
 
     Attributes:
-        exchange_sends: (link, step) of the exchanges at the turn.
+        up: Trees into the root.
+        down: Trees out of it.
+        exchange_sends: (link, step) of the exchange between two roots.
     """
 
     up: _TreeDirection
@@ -83,9 +85,9 @@ class _TreePair:
         return sum(int(prices[use]) for use in self.exchange_sends)
 
     def join_trees(self, up: StepTree, down: StepTree, prices: IntArray) -> tuple[int, StepTree]:
-        """Return the cost of trees up and down, and both as one.
+        """Return the cost of a tree up and a tree down, and their union.
 
-        A rank of no group that has received no contribution has nothing to exchange.
+        A root outside the group that receives no contribution has nothing to exchange.
         """
         edges, knows = self.down.window.edges, set(self.down.window.commodity.wanted)
         knows |= {edges[edge][1] for edge, _ in up}
@@ -94,15 +96,19 @@ class _TreePair:
         return sum(int(prices[use]) for use in tree), tree
 
     def quick(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Return trees up and down and their cost, greedily."""
+        """Return the cost of trees up and down that are grown greedily, and their union."""
         up, down = (w.search.quick(w.prices(prices))[1] for w in (self.up, self.down))
         return self.join_trees(up, down, prices)
 
     def cheapest(self, prices: IntArray, below: int) -> tuple[int, StepTree] | None:
-        """Return cheapest trees up and down and their cost. None: that is not below something.
+        """Return the cost of the cheapest trees up and down, and their union. None: not below.
+
+        Args:
+            prices: Prices of sends.
+            below: Upper limit on the cost, exclusive.
 
         Raises:
-            TimeoutError: that took too long.
+            TimeoutError: The search took too long.
         """
         spent = self.lower_bound(prices)
         trees: list[StepTree] = []
@@ -119,7 +125,7 @@ class _TreePair:
 
 
 class ReduceBroadcastSearch:
-    """Trees up and down that turn in each orbit of ranks, and of links, from each step on."""
+    """Trees up and down, for one root or pair of roots of each orbit, and each step."""
 
     def __init__(
         self, window: PricedTimeWindow, problem: PackingProblem, deadline: float = math.inf
@@ -132,7 +138,7 @@ class ReduceBroadcastSearch:
 
     @property
     def spent(self) -> float:
-        """Return the effort of all that has been done."""
+        """Return the effort so far."""
         halves = (half for pair in self.pairs for half in (pair.up, pair.down))
         return self._pricing_effort + sum(half.search.spent for half in halves)
 
@@ -142,7 +148,7 @@ class ReduceBroadcastSearch:
         return sorted((pair.lower_bound(prices), i) for i, pair in enumerate(self.pairs))
 
     def quick(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Return trees up and down and their cost, greedily, where they may be cheapest."""
+        """Return the cost of greedily grown trees up and down, and their union."""
         best: tuple[int, StepTree] | None = None
         for lower_bound, i in self._ranked_pairs(prices):
             if best is not None and lower_bound >= best[0]:
@@ -154,13 +160,13 @@ class ReduceBroadcastSearch:
         return best
 
     def exact(self, prices: IntArray) -> tuple[int, StepTree, *tuple[StepTree, ...]]:
-        """Return the cost of cheapest trees up and down, wherever and whenever they turn, and them.
+        """Return the cost of the cheapest trees up and down, their union, and earlier incumbents.
 
-        With those that were the cheapest so far, on the way: they are of use to a packing, too, and
-        let it end after half the rounds.
+        The earlier incumbents of the search are useful columns, too. They halve the number of
+        rounds of a packing.
 
         Raises:
-            TimeoutError: that took too long.
+            TimeoutError: The search took too long.
         """
         cost, tree = self.quick(prices)
         before: list[StepTree] = []
@@ -176,9 +182,9 @@ class ReduceBroadcastSearch:
 def _candidate_pairs(
     problem: PackingProblem, commodity: Commodity, deadline: float
 ) -> Iterator[_TreePair]:
-    """Yield one pair of trees of each orbit, as prices are equal on images.
+    """Yield one pair of each orbit, because prices are equal on images.
 
-    Only symmetries that keep the ranks which reduce the chunks count.
+    Only symmetries that preserve the set of ranks that reduce the chunk count.
     """
     topology, backwards = problem.topology, problem.topology.reversed()
     turns = {frozenset(t.ranks): t for t in root_choices(problem.edges, range(topology.ranks))}
@@ -212,10 +218,14 @@ def _build_window(
     wanted: frozenset[int],
     steps: int,
 ) -> PricedTimeWindow:
-    """Return the window of trees out of ranks to others, over links in the order of the problem's.
+    """Return the window of trees out of roots, over links in the order of the problem's edges.
 
     Args:
-        topology: the machine, or it reversed.
+        problem: The problem.
+        topology: The machine, or its reverse.
+        roots: Ranks that hold the chunk.
+        wanted: Destinations.
+        steps: Number of steps.
     """
     forwards = topology is problem.topology
     edges = problem.edges if forwards else tuple((v, u) for u, v in problem.edges)

@@ -1,7 +1,7 @@
-"""The cheapest pairs of timed trees: one into a rank, or two that exchange, and one out of it.
+"""The cheapest pairs of timed trees: one into a root, or two roots that exchange, and one out.
 
-A tree up is a tree down, over reversed links and backwards in time, so the same tables price both:
-for all ranks and slots at once, as these contain all costs.
+A tree up is a tree down on reversed links and in reversed time, so tables of the same kind price
+both. The tables contain the costs for all ranks and slots at once.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from sccl.synth.packing.price_trees import TreePricing
 
 
 class _RootChoice(NamedTuple):
-    """A place where trees up end and trees down begin.
+    """A root, or two that exchange, at which trees up end and trees down begin.
 
     Attributes:
-        ranks: one, or two that exchange their sums.
-        links: the links of the exchange.
-        goals: by rank: the sets that it may serve, such that together they serve everything.
+        ranks: The root, or two ranks that exchange their sums.
+        links: Links of the exchange.
+        goals: Sets that each rank may serve, as bit masks. Sets with the same index together
+            contain all ranks.
     """
 
     ranks: tuple[int, ...]
@@ -44,7 +45,7 @@ class _RootChoice(NamedTuple):
 
 
 class _SendCosts(NamedTuple):
-    """Shape (links, slots): the cost of a send, and the slot of its arrival. -1: never."""
+    """Costs and arrival slots of sends, shape (links, slots). Arrival -1: it never arrives."""
 
     cost: IntArray
     arrive: IntArray
@@ -56,7 +57,7 @@ class _PairCosts(NamedTuple):
     Attributes:
         down: Costs of trees from a root.
         up: Costs of trees to a root, on the reversed links and in reversed time.
-        slot_of: shape (links, slots): slot, in normal time, of a send of a tree to a root.
+        slot_of: Slot in normal time of a send of a tree to a root, shape (links, slots).
     """
 
     down: _SendCosts
@@ -65,11 +66,13 @@ class _PairCosts(NamedTuple):
 
 
 class _CheapestPair(NamedTuple):
-    """The cheapest turn of trees, and its slots.
+    """The cheapest root for a pair of trees, with its slots.
 
     Attributes:
-        until: the slot by which all contributions have come.
-        since: the slot from which on the sum goes down.
+        price: Cost of both trees.
+        root: The root.
+        until: Slot by which all contributions have arrived.
+        since: Slot from which the sum is broadcast.
     """
 
     price: int
@@ -79,7 +82,7 @@ class _CheapestPair(NamedTuple):
 
 
 class PairTables:
-    """Tables of trees down, and of trees up, and where these may turn."""
+    """Tables of trees down and trees up, and the possible roots."""
 
     def __init__(self, problem: TreeProblem, groups: list[list[int]]) -> None:
         self.problem = problem
@@ -110,7 +113,7 @@ class PairTables:
         return ELEMENT_EFFORT * (work + slots * self.goals)
 
     def _shared_goals(self, u: int, v: int) -> tuple[IntArray, IntArray]:
-        """Return the sets of two ranks that together are everything."""
+        """Return the pairs of sets of two ranks that together contain all ranks, as bit masks."""
         groups = self.down.groups
         g, h = int(groups.group[u]), int(groups.group[v])
         if g == h:
@@ -124,7 +127,7 @@ class PairTables:
         return parts << mine | local_mask, (free ^ parts) << theirs | their
 
     def cheapest(self, costs: _PairCosts) -> _CheapestPair:
-        """Fill the tables in for some costs, and return where the cheapest trees turn."""
+        """Compute the tables for given costs, and return the root of the cheapest trees."""
         down, slots = costs.down, costs.down.cost.shape[1]
         self.up.fill(*costs.up)
         self.down.fill(*down)
@@ -145,7 +148,7 @@ class PairTables:
         return best
 
     def tree(self, at: _CheapestPair, costs: _PairCosts) -> SlotTree:
-        """Return the cheapest trees as one. The tables are filled in."""
+        """Return the cheapest trees as one. The tables must have been computed."""
         slots, turn = costs.down.cost.shape[1], at.root
         uses = {(link, at.until) for link in turn.links}
         above = int(_joint_costs(turn, self.up, slots)[:, slots - at.until].argmin())
@@ -158,7 +161,7 @@ class PairTables:
 
 
 def _joint_costs(turn: _RootChoice, tables: SetTables, slots: int) -> IntArray:
-    """Return the total cost of all ranks of a place, by the set of each, and slot."""
+    """Return the total cost of all ranks of a root, by index of their sets, and slot."""
     first, *others = (
         tables.prices(rank, slots)[goals]
         for rank, goals in zip(turn.ranks, turn.goals, strict=True)
@@ -167,10 +170,10 @@ def _joint_costs(turn: _RootChoice, tables: SetTables, slots: int) -> IntArray:
 
 
 class TreePairPricing(TreePricing):
-    """Tables for trees up and down, wherever and whenever they turn, and rounds.
+    """Pricing of an allreduce: trees up and down from tables, and rounds of exchanges.
 
     Raises:
-        TooLargeError: there are too many sets of ranks to look at, and no rounds.
+        TooLargeError: There are too many sets of ranks for tables, and no rounds.
     """
 
     def __init__(self, problem: FlowProblem) -> None:
@@ -180,7 +183,7 @@ class TreePairPricing(TreePricing):
         ranks = list(range(problem.topology.ranks))
         groupings = [[ranks]] if len(ranks) <= MAX_SUBSET else list(_rank_partitions(problem))
         if max(map(len, problem.topology.chassis), default=0) > MAX_SUBSET:
-            groupings = []  # parts of chassis are no gates, and say too little
+            groupings = []  # parts of a chassis are no groups: such trees price too few
         small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_TABLE_WORK]
         self._pairs = [PairTables(problem, groups) for groups in small]
         self.rounds = RoundPricing(problem)
@@ -198,7 +201,7 @@ class TreePairPricing(TreePricing):
     def cheapest(
         self, prices: NDArray[np.float64], arrive: IntArray, *, lightly: bool = False
     ) -> list[tuple[float, SlotTree]]:
-        """Return the cheapest trees up and down as one, or all sends of some rounds, and the price.
+        """Return the price and the sends of the cheapest trees up and down, or of some rounds.
 
         See :class:`TreePricing`.
         """
@@ -217,14 +220,14 @@ class TreePairPricing(TreePricing):
 
 
 def reverse_costs(cost: IntArray, arrive: IntArray) -> _PairCosts:
-    """Return costs of trees down, and of trees over reversed links in reversed time.
+    """Return costs of trees down, and of trees on reversed links in reversed time.
 
-    A send that has to be there by a slot leaves in the slot from which it comes by then. Among
-    several the cheapest is taken.
+    A send that must arrive by a slot leaves in the slot from which it arrives by then. If there are
+    several such slots, the cheapest counts.
 
     Args:
-        cost: shape (links, slots): cost of a send.
-        arrive: shape (links, slots): the later slot from which on it is there. -1: never.
+        cost: Cost of a send, shape (links, slots).
+        arrive: Later slot from which the chunk has arrived, shape (links, slots). -1: never.
     """
     links, slots = cost.shape
     back, arrivals = np.full((links, slots), INFINITE), np.full((links, slots), -1, np.int64)
@@ -239,9 +242,9 @@ def reverse_costs(cost: IntArray, arrive: IntArray) -> _PairCosts:
 
 
 def _rank_partitions(problem: FlowProblem) -> Iterator[list[list[int]]]:
-    """Yield all ranks in groups: by chassis, or, if there are none, as rows and columns of grids.
+    """Yield partitions of the ranks: by chassis and rails, or else into rows and columns of grids.
 
-    The trees of each leave out others, so it is good to have several.
+    Each partition excludes other trees, so several partitions are useful.
     """
     topology, ranks = problem.topology, problem.topology.ranks
     if len(topology.chassis) > 1:
@@ -261,7 +264,7 @@ def _rank_partitions(problem: FlowProblem) -> Iterator[list[list[int]]]:
 
 
 def _split_ranks(ranks: Sequence[int], size: int, *, rows: bool) -> list[list[int]]:
-    """Return ranks in groups of a size: rows of a grid, or columns of another."""
+    """Divide ranks into groups of a size: rows of a grid, or columns of another."""
     count = len(ranks) // size
     if rows:
         return [list(ranks[at * size : (at + 1) * size]) for at in range(count)]
@@ -269,7 +272,7 @@ def _split_ranks(ranks: Sequence[int], size: int, *, rows: bool) -> list[list[in
 
 
 def _is_connected(problem: FlowProblem, groups: list[list[int]]) -> bool:
-    """Return whether in each group all are reached from the first by links within it."""
+    """Return whether in each group the first rank reaches all others by links within the group."""
     successors: dict[int, list[int]] = {}
     for u, v in problem.edges:
         successors.setdefault(u, []).append(v)

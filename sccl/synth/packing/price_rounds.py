@@ -1,13 +1,13 @@
-"""Allreduces in rounds: in each, ranks of a line of the machine exchange their partial sums.
+"""Allreduce in rounds: in each round, ranks on a line of the machine exchange partial sums.
 
-A machine that is a product by its links (a hypercube, a torus of four by four, a DGX-1: two quads)
-has coordinates, and ranks that differ in only one of them are on a line. If the ranks of a line are
-linked all with all, one round completes a coordinate. After one round for each, in any order, every
-rank has every contribution exactly once. Coordinates may also be halved: one rank of a line gets
-the sums of the others, takes part in the other rounds for them, and sends them the result in the
-end.
+Some machines are products by their links: a hypercube, a 4x4 torus, or a DGX-1 (two quads). Their
+ranks have coordinates, and ranks that differ in only one coordinate form a line. If all ranks of a
+line are linked pairwise, one round completes a coordinate. After one round for each coordinate, in
+any order, every rank has every contribution exactly once. A coordinate may also be halved: one rank
+of each line receives the sums of the others, takes part in the other rounds for them, and sends
+them the result at the end.
 
-A round is several sends of the same bytes: in a plan they are in one slot.
+A round consists of several sends with the same bytes. In a plan they are in one slot.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RoundPlan(NamedTuple):
 
 
 def split_coordinates(places: Coordinates) -> Iterator[Coordinates]:
-    """Yield coordinates, and those with each one of four values as two of two, in all ways."""
+    """Yield the coordinates, with each one of four values unchanged or split into two of two."""
     each = []
     for column in zip(*places, strict=True):
         options: list[list[tuple[int, ...]]] = [[(n,) for n in column]]
@@ -59,11 +59,12 @@ def split_coordinates(places: Coordinates) -> Iterator[Coordinates]:
 
 
 def line_exchanges(places: Coordinates, i: int, active: Iterable[int]) -> list[Edge]:
-    """Return who sends to whom where all that differ in a coordinate alone exchange.
+    """Return the (sender, receiver) pairs if ranks that differ only in one coordinate exchange.
 
     Args:
-        i: the coordinate.
-        active: the ranks that take part.
+        places: Coordinates of each rank.
+        i: Index of the coordinate.
+        active: Ranks that take part.
     """
     on: dict[tuple[int, ...], list[int]] = {}
     for rank in active:
@@ -90,7 +91,7 @@ class RoundPricing:
         images = {image for c in problem.commodities for _, image in c.members}
         self._is_transitive = (
             len(images) == ranks
-        )  # a role of one rank in a plan is the role of each in an image of it
+        )  # then each rank has a given role in some image of the plan
         plans = list(self._plans(ranks)) if 3 < ranks <= MAX_SEARCH_RANKS else []
         self.plans = sorted(dict.fromkeys(plans), key=lambda p: len(p.broadcast_rounds))[
             :MAX_ITERATIONS
@@ -117,11 +118,11 @@ class RoundPricing:
         return slots * (OPERATION_EFFORT * rounds + ELEMENT_EFFORT * self._plan_rounds.size)
 
     def cheapest(self, cost: IntArray, arrive: IntArray) -> tuple[int, SlotTree]:
-        """Return the price of the cheapest, and its sends; INFINITE: there is none.
+        """Return the price and the sends of the cheapest plan. INFINITE: there is none.
 
         Args:
-            cost: shape (links, slots): cost of a send.
-            arrive: shape (links, slots): slot from which on a send has arrived. -1: never.
+            cost: Cost of a send, shape (links, slots).
+            arrive: Slot from which a send has arrived, shape (links, slots). -1: never.
         """
         if not self.plans:
             return INFINITE, frozenset()
@@ -150,14 +151,14 @@ class RoundPricing:
         return price, self._register_tree(self.plans[best], sent[::-1])
 
     def _next_slots(self, arrive: IntArray) -> IntArray:
-        """Return the slot from which on the data of a round are there, shape (rounds, slots)."""
+        """Return the slot from which the data of a round have arrived, shape (rounds, slots)."""
         arrivals = arrive[self._round_links]
         then: IntArray = np.maximum.reduceat(arrivals, self._first, axis=0)
         then[np.minimum.reduceat(arrivals, self._first, axis=0) < 0] = -1
         return then
 
     def _register_tree(self, plan: RoundPlan, sent: Sequence[int]) -> SlotTree:
-        """Return a plan whose rounds are in some slots as a tree that is known."""
+        """Return the tree of a plan whose rounds are in given slots, and remember its sends."""
         first = self.max_reduce_rounds - len(plan.reduce_rounds)
         sends = [
             (first + turn, link, k)
@@ -171,7 +172,7 @@ class RoundPricing:
         return tree
 
     def _plans(self, ranks: int) -> Iterator[RoundPlan]:
-        """Yield plans: an order of coordinates, how many of them are halved, and to which ranks."""
+        """Yield plans for each order of coordinates, number of halved ones, and receiving ranks."""
         for places in split_coordinates(find_coordinates(ranks, list(self._links))):
             sizes = [max(column) + 1 for column in zip(*places, strict=True)]
             if len(set(places)) < ranks or np.prod(sizes) != ranks or not self._is_linked(places):
@@ -194,7 +195,8 @@ class RoundPricing:
     ) -> Iterator[RoundPlan]:
         """Yield plans that halve the first coordinates of an order, and exchange along the others.
 
-        If the machine's symmetries are transitive on ranks, all halve to the same ranks.
+        If the machine's symmetries are transitive on ranks, one choice of the receiving ranks
+        suffices.
         """
         each = (range(1 if self._is_transitive else sizes[i]) for i in order[:halved])
         for ends in product(*each):
@@ -215,7 +217,7 @@ class RoundPricing:
 
 
 def _extend_costs(costs: IntArray, turn: IntArray, each: IntArray, then: IntArray) -> IntArray:
-    """Return the cost of plans up to and including a round, by the slot of its arrival."""
+    """Return the cost of plans up to and including a round, by plan and slot of arrival."""
     result = np.full_like(costs, INFINITE)
     result[turn < 0] = costs[turn < 0]
     rows = np.flatnonzero(turn >= 0)

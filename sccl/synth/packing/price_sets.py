@@ -1,12 +1,13 @@
 """The cheapest timed tree to every set of ranks, from every node and slot: compiled loops.
 
-Dreyfus and Wagner's dynamic programming (1972), on a network expanded in time. A node that has a
-chunk from some slot on serves a set in one of these ways: it waits. It sends the chunk over a link,
-whose end has it some slots later. It serves two parts of the set separately. It is itself the set.
+The method is Dreyfus and Wagner's dynamic programming (1972) on a time-expanded network. A node
+that has a chunk from some slot on serves a set of ranks in one of four ways. It waits. It sends the
+chunk over a link, whose end has it some slots later. It serves two parts of the set separately. It
+is in the set itself, and serves the rest.
 
-Nodes lie in groups, one for each chassis. A tree is assumed to enter each group at most once, and
-to serve all of it from there, so another group counts as one goal, however many ranks it has. With
-a single group nothing is assumed.
+Nodes are divided into groups, one for each chassis. A tree is assumed to enter each group at most
+once and to serve all of it from there. So another group counts as one goal for any number of ranks.
+With a single group there is no assumption.
 """
 
 from __future__ import annotations
@@ -55,19 +56,21 @@ class NodeGroups(NamedTuple):
 def fill_tables(
     groups: NodeGroups, slots: int, cost: IntArray, arrive: IntArray, table: IntArray
 ) -> None:
-    """Fill in the cost of serving each set, from each node, from each slot on.
+    """Compute the cost of serving each set, from each node and slot.
 
     Args:
-        cost: shape (links, slots): cost of a send in a slot, 1 or more.
-        arrive: shape (links, slots): the slot from which on it has arrived. -1: it is not sent.
-        table: by group, set, slot (and one after the last) and node. A set is the group's own ranks
-            as bits, and above them the groups that are to be reached, without this one.
+        groups: The groups.
+        slots: Number of slots.
+        cost: Cost of a send in a slot, 1 or more, shape (links, slots).
+        arrive: Slot from which the chunk has arrived, shape (links, slots). -1: it cannot be sent.
+        table: Costs by group, set, slot (and the end of the last one), and node. Updated. A set has
+            one bit for each rank of the group, and above them one for each other group to reach.
     """
     many = 0
     for g in range(len(groups.nodes)):
         many += groups.place[g] >= 0
     for others in range(1 << many):
-        for turn in range(2):  # groups without ranks first: others send through them
+        for turn in range(2):  # groups without target ranks first: others send through them
             for g in range(len(groups.nodes)):
                 place = groups.place[g]
                 if (place >= 0) != (turn == 1) or (place >= 0 and others >> place & 1):
@@ -114,7 +117,7 @@ def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - the inputs of :func:`fill_ta
         for i in range(row + slot * nodes, row + (slot + 1) * nodes):
             table[i] = min(table[i], table[i + nodes])
         again, is_within = True, False
-        while again:  # forwards within the slot
+        while again:  # forward within the slot
             again = False
             for k in range(groups.links_first[g], groups.links_first[g + 1]):
                 link = groups.links[k]
@@ -140,7 +143,7 @@ def _forwarding_cost(  # noqa: PLR0913, PLR0917 - a table, a link and a set
     local_mask: int,
     others: int,
 ) -> int:
-    """Return the cost of the set from the end of a link, once the chunk is there."""
+    """Return the cost of serving the set from the end of a link after the arrival."""
     dst = groups.dst[link]
     g, h = groups.group[groups.src[link]], groups.group[dst]
     if g != h:
@@ -170,10 +173,19 @@ def extract_tree(  # noqa: PLR0913, PLR0915, PLR0917 - a table, how it was fille
     others: int,
     tree: IntArray,
 ) -> int:
-    """Put the (link, slot)s of a cheapest tree into ``tree``; return how many, -1 if none is.
+    """Write the (link, slot) pairs of a cheapest tree into ``tree``. Return their number, or -1.
 
     Args:
-        begin_slot: from which on the node has the chunk.
+        groups: The groups.
+        slots: Number of slots.
+        cost: Costs of the table, see :func:`fill_tables`.
+        arrive: Arrivals of the table, see :func:`fill_tables`.
+        table: The filled table.
+        node: Node at which the tree starts.
+        begin_slot: Slot from which this node has the chunk.
+        local_mask: Ranks of the node's group to serve.
+        others: Other groups to serve.
+        tree: Shape (capacity, 2). Updated.
     """
     stack = np.empty((len(tree), 4), np.int64)
     stack[0] = (node, begin_slot, local_mask, others)
@@ -245,15 +257,15 @@ TreeDemand = FlowCommodity | Commodity
 
 
 class NoTreeError(Exception):
-    """Something cannot be served within the slots."""
+    """A demand cannot be met within the slots."""
 
 
 class SetTables:
-    """Tables of the costs of trees to all sets of ranks of groups, and of other groups.
+    """Tables of the costs of trees to all sets of ranks of a group and other groups.
 
     Attributes:
-        commodities: the commodities they serve.
-        is_exact: whether no trees are left out.
+        commodities: Numbers of the commodities that the tables price.
+        is_exact: Whether the tables consider all trees.
     """
 
     def __init__(
@@ -265,13 +277,13 @@ class SetTables:
         self._tree = np.zeros((4 * len(problem.edges) + 256, 2), np.int64)
 
     def work(self, slots: int) -> float:
-        """Return about how many operations filling them for so many slots takes."""
+        """Return the approximate number of operations of :meth:`fill` for a number of slots."""
         many = int((self.groups.place >= 0).sum())
         sets = 3.0 ** (self.groups.ranks + many - 1)
         return float((sets * self.groups.nodes).sum() * (slots + 1))
 
     def fill(self, cost: IntArray, arrive: IntArray) -> None:
-        """Fill them in for some costs of sends, and the slots from which on these are there."""
+        """Compute the tables for given costs and arrival slots of sends."""
         slots, rows = cost.shape[1], _row_counts(self.groups)
         size = int(rows.sum() * (slots + 1))
         if len(self._table) != size:
@@ -281,10 +293,10 @@ class SetTables:
         fill_tables(self.groups, slots, cost, arrive, self._table)
 
     def tree(self, commodity: TreeDemand, start: int, cost: IntArray, arrive: IntArray) -> SlotTree:
-        """Return a cheapest tree, by the costs that they are filled in for.
+        """Return a cheapest tree at the costs of the last :meth:`fill`.
 
         Raises:
-            NoTreeError: there is none.
+            NoTreeError: No tree exists.
         """
         return self.tree_from(self.goal_set(commodity, start), start, 0, cost, arrive)
 
@@ -294,10 +306,14 @@ class SetTables:
         """Return a cheapest tree from a node that has the chunk from a slot on.
 
         Args:
-            goal: the set to serve: ranks of the node's group as bits, and above them groups.
+            goal: Set to serve: one bit for each rank of the node's group, then one for each group.
+            start: The node.
+            slot: The slot.
+            cost: Costs of the last :meth:`fill`.
+            arrive: Arrival slots of the last :meth:`fill`.
 
         Raises:
-            NoTreeError: there is none.
+            NoTreeError: No tree exists.
         """
         groups, slots = self.groups, cost.shape[1]
         ranks = int(groups.ranks[groups.group[start]])
@@ -309,7 +325,7 @@ class SetTables:
         return frozenset((int(e), int(t)) for e, t in self._tree[:count])
 
     def prices(self, start: int, slots: int) -> IntArray:
-        """Return the costs of trees from a node, shape (goals, slots and one more), by start."""
+        """Return the costs of trees from a node, shape (goals, slots + 1), by set and slot."""
         groups, g = self.groups, int(self.groups.group[start])
         nodes, first = int(groups.nodes[g]), int(groups.first[g])
         goals = 1 << int(groups.ranks[g] + (groups.place >= 0).sum())
@@ -317,7 +333,7 @@ class SetTables:
         return rows.reshape(goals, slots + 1, nodes)[:, :, groups.local[start]]
 
     def goal_set(self, commodity: TreeDemand, start: int) -> int:
-        """Return all that a commodity has to serve from a node."""
+        """Return the set that a commodity has to serve from a node, as a bit mask."""
         groups, g = self.groups, int(self.groups.group[start])
         local_mask = sum(
             1 << int(groups.local[r])
@@ -330,7 +346,7 @@ class SetTables:
 
 
 def chunk_starts(problem: TreeProblem) -> dict[frozenset[int], int]:
-    """Return where chunks start: a rank, or a node of its own with links to all who hold them."""
+    """Return the start of each set of holders: the rank, or an extra node linked to all of them."""
     nodes, starts = problem.topology.ranks, dict[frozenset[int], int]()
     for commodity in problem.commodities:
         holders = commodity.holders
@@ -343,11 +359,12 @@ def chunk_starts(problem: TreeProblem) -> dict[frozenset[int], int]:
 def with_start_links(
     starts: Mapping[frozenset[int], int], cost: IntArray, arrive: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return costs and arrivals with those of the links from starts to holders, which cost nothing.
+    """Return costs and arrivals extended by the free links from extra start nodes to holders.
 
     Args:
-        cost: shape (links, slots): cost of a send, 1 or more.
-        arrive: shape (links, slots): slot from which on a send has arrived. -1: it is not sent.
+        starts: Start node of each set of holders, see :func:`chunk_starts`.
+        cost: Cost of a send, 1 or more, shape (links, slots).
+        arrive: Slot from which a send has arrived, shape (links, slots). -1: it cannot be sent.
     """
     more = sum(len(holders) for holders in starts if len(holders) > 1)
     if not more:
@@ -357,7 +374,7 @@ def with_start_links(
 
 
 def node_groups(problem: TreeProblem, reached: Sequence[Sequence[int]]) -> NodeGroups:
-    """Return the groups whose ranks are to be reached; nodes that are in none join the first."""
+    """Return groups of nodes by the ranks to reach. Nodes of no group join the first group."""
     several = [
         (node, holders) for holders, node in chunk_starts(problem).items() if len(holders) > 1
     ]
@@ -387,6 +404,6 @@ def node_groups(problem: TreeProblem, reached: Sequence[Sequence[int]]) -> NodeG
 
 
 def _row_counts(groups: NodeGroups) -> IntArray:
-    """Return, by group, how many numbers its table has in a slot."""
+    """Return the number of table entries of each group per slot."""
     many = int((groups.place >= 0).sum())
     return (1 << (groups.ranks + many)) * groups.nodes

@@ -1,11 +1,11 @@
-"""The cheapest timed tree of a commodity at given prices of (link, step): exact methods.
+"""The cheapest timed tree of a commodity at given prices of (link, step), by exact methods.
 
-* few ranks to reach: dynamic programming over the sets of ranks reached;
-* more: branch and bound, and CP-SAT where that takes many nodes;
-* allreduce: the same for two trees, into a rank or two that exchange, and out of it.
+* Few ranks to reach: dynamic programming over the sets of reached ranks.
+* More ranks: branch and bound, and CP-SAT if that takes many nodes.
+* Allreduce: the same methods for two trees, into and out of a rank or two that exchange.
 
-Prices are integers, so "cheapest" is exact. Among equally cheap trees one with fewest sends is
-taken: a free send costs nothing now and load later.
+Prices are integers, so "cheapest" is exact. Of equally cheap trees, one with the fewest sends is
+chosen, because a free send now may be a load later.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from sccl.synth.packing.problem import Commodity, PackingProblem, StepTree
 
 
 def max_price_scale(ranks: int) -> int:
-    """Return the largest integer for a price of 1 that keeps tree costs below the largest."""
+    """Return the largest integer for a price of 1 at which tree costs stay below their limit."""
     return MAX_CAPACITY // (2 * (ranks + 1) ** 2)
 
 
 class PricedTimeWindow:
-    """The places and times at which a commodity's sends can matter."""
+    """The links and steps in which sends of a commodity can be useful."""
 
     def __init__(self, problem: PackingProblem, commodity: Commodity) -> None:
         self.edges: tuple[Edge, ...] = problem.edges
@@ -45,7 +45,10 @@ class PricedTimeWindow:
         self.arrive = np.where(self.usable, when + 1, -1)
 
     def weights(self, prices: IntArray) -> NDArray[np.int64]:
-        """Return prices, then sends, as one number; INFINITE where a send is of no use."""
+        """Return price * (ranks + 1) + 1 of each send, so that ties go to trees with fewer sends.
+
+        The weight of a useless send is INFINITE.
+        """
         weights: NDArray[np.int64] = np.where(
             self.usable, prices * (self.ranks + 1) + 1, np.int64(INFINITE)
         )
@@ -57,7 +60,7 @@ class PricedTimeWindow:
 
 
 class SetPricer:
-    """Dynamic programming over the sets of ranks to reach."""
+    """Pricing by dynamic programming over the sets of ranks to reach."""
 
     def __init__(self, window: PricedTimeWindow, problem: PackingProblem) -> None:
         self.window, self.spent = window, 0.0
@@ -66,7 +69,7 @@ class SetPricer:
         self.tables, self.starts = SetTables(single, [goals], (0,)), chunk_starts(single)
 
     def exact(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Return a cheapest tree and its cost."""
+        """Return the cost of a cheapest tree, and the tree."""
         window, commodity = self.window, self.window.commodity
         self.spent += WORK_EFFORT * self.tables.work(window.steps)
         costs = with_start_links(self.starts, window.weights(prices), window.arrive)
@@ -79,9 +82,9 @@ class SetPricer:
 
 
 class PairPricer:
-    """Trees up and down by dynamic programming over sets of ranks, over all roots and steps.
+    """Pricing of trees up and down by dynamic programming over sets of ranks, for all roots.
 
-    The ranks that reduce the chunk are reached, and others where they forward it.
+    The trees reach the ranks that reduce the chunk. Other ranks only forward it.
     """
 
     def __init__(self, window: PricedTimeWindow, problem: PackingProblem) -> None:
@@ -91,7 +94,7 @@ class PairPricer:
         self.tables = PairTables(replace(problem, commodities=(rooted,)), [goals])
 
     def exact(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Return cheapest trees up and down as one, and their cost."""
+        """Return the cost of the cheapest trees up and down, and their union."""
         self.spent += self.tables.effort(self.window.steps)
         costs = reverse_costs(self.window.weights(prices), self.window.arrive)
         cheapest = self.tables.cheapest(costs)
@@ -104,10 +107,10 @@ class PairPricer:
 
 
 class SearchPricer:
-    """Trees by branching, for too many ranks for dynamic programming.
+    """Pricing by branch and bound, if dynamic programming has too many ranks.
 
     Raises:
-        TooLargeError: a search would take too long for a single tree.
+        TooLargeError: The search for a single tree would take too long.
     """
 
     def __init__(self, window: PricedTimeWindow, deadline: float = math.inf) -> None:
@@ -123,7 +126,7 @@ class SearchPricer:
 
     @property
     def spent(self) -> float:
-        """Return the effort of all that has been done."""
+        """Return the effort so far."""
         return self.search.spent
 
     def lower_bound(self, prices: IntArray) -> int:
@@ -131,20 +134,24 @@ class SearchPricer:
         return self.search.lower_bound(self.window.weights(prices)) // (self.window.ranks + 1)
 
     def exact(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Return a cheapest tree and its cost.
+        """Return the cost of a cheapest tree, and the tree.
 
         Raises:
-            TimeoutError: it was not found with the effort for a tree, or before the deadline.
+            TimeoutError: The effort for a tree, or the time, was not enough.
         """
         cheapest = self.cheapest_below(prices, MAX_CAPACITY)
         assert cheapest is not None, "each rank can be reached in the steps that there are"
         return cheapest
 
     def cheapest_below(self, prices: IntArray, below: int) -> tuple[int, StepTree] | None:
-        """Return a cheapest tree and its cost. None: that is not below something.
+        """Return the cost of a cheapest tree, and the tree. None: no tree is below the limit.
+
+        Args:
+            prices: Prices of sends.
+            below: Upper limit on the cost, exclusive.
 
         Raises:
-            TimeoutError: it was not found with the effort for a tree, or before the deadline.
+            TimeoutError: The effort for a tree, or the time, was not enough.
         """
         weights = self.window.weights(prices)
         max_weight = below * (self.window.ranks + 1)  # a tree's weight counts its sends as well
@@ -154,6 +161,6 @@ class SearchPricer:
         return None if tree is None else (self.window.cost(prices, tree), tree)
 
     def quick(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Return a tree and its cost: the rank that is cheapest to reach is joined next."""
+        """Return the cost of a greedily grown tree (Takahashi and Matsuyama), and the tree."""
         tree = self.search.grow(self.window.weights(prices))
         return self.window.cost(prices, tree), tree

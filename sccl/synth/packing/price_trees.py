@@ -1,7 +1,7 @@
 """The cheapest timed trees of all commodities at given prices.
 
-Few ranks to reach: tables of all sets of them. More: trees grow, and where they improve a packing
-no more, cheapest ones are searched by branching.
+For few ranks to reach, there are tables of all sets of these ranks. For more ranks, trees grow
+greedily. Once such trees no longer improve a packing, branch and bound searches for cheapest ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class TreePricing:
     """Cheapest trees by tables of sets of ranks, or by growing and searching trees.
 
     Args:
-        is_grown: whether trees are grown only, so that others may be cheaper.
+        problem: The problem.
+        is_grown: Whether trees are only grown, so that cheaper ones may exist.
 
     Attributes:
         is_exact: Whether the price that it returns is a lower bound for all trees, unless trees are
@@ -44,7 +45,7 @@ class TreePricing:
         search_effort: Effort of these searches so far, in units of some seconds.
 
     Raises:
-        TooLargeError: it would take minutes.
+        TooLargeError: Pricing would take minutes.
     """
 
     def __init__(self, problem: FlowProblem, *, is_grown: bool = False) -> None:
@@ -61,16 +62,16 @@ class TreePricing:
         self.check_size(2)
 
     def _work(self, slots: int) -> float:
-        """Return about how many operations pricing takes, without a search."""
+        """Return the approximate number of operations of pricing, without a search."""
         begun = sum(int(ranks.sum()) for ranks in self._first)
         growth = 3.0 * begun * self.problem.topology.ranks * len(self.problem.edges) * slots
         return growth + sum(table.work(slots) for table in self.tables)
 
     def check_size(self, slots: int) -> None:
-        """Check that trees of so many slots can be priced.
+        """Check that trees in a number of slots can be priced.
 
         Raises:
-            TooLargeError: that would take minutes.
+            TooLargeError: Pricing would take minutes.
         """
         if self._work(slots) > MAX_WORK:
             topology = self.problem.topology
@@ -83,15 +84,15 @@ class TreePricing:
     def effort(self, slots: int) -> float:
         """Return the effort for pricing trees in a number of slots, in units of some seconds.
 
-        The effort of searches is not known before.
+        The effort of searches is not included, because it is not known in advance.
         """
         return WORK_EFFORT * self._work(slots)
 
     def rounding_error(self, prices: FloatArray) -> float:
-        """Return by how much a tree that is found may be more expensive than another one.
+        """Return the largest difference between the prices of the returned tree and a cheaper one.
 
-        Sends are priced in whole parts of the most expensive one, each rounded down by less than a
-        part, and a send more is a 64th of one: so by no more parts than trees have sends.
+        The price of a send is rounded down to a multiple of a part of the highest price. The added
+        1 is a 64th of that part. So a tree's error is at most its number of sends, in parts.
         """
         sends = 3 * (self.problem.topology.ranks + len(self.starts))
         return sends * (float(prices.max(initial=0.0)) or 1.0) / PRICE_SCALE
@@ -99,17 +100,17 @@ class TreePricing:
     def cheapest(
         self, prices: FloatArray, arrive: IntArray, *, lightly: bool = False
     ) -> list[tuple[float, SlotTree]]:
-        """Return, for each commodity, a tree that is the cheapest but for rounding, and its price.
+        """Return, for each commodity, the price of a cheapest tree, up to rounding, and the tree.
 
-        Where a search does not end, the price is a lower bound on that of trees.
+        If a search does not end, the price is a lower bound on the price of all trees.
 
         Args:
-            prices: shape (links, slots): price of a byte.
-            arrive: shape (links, slots): slot from which on a send has arrived. -1: it is not sent.
-            lightly: whether without a search.
+            prices: Price of a byte, shape (links, slots).
+            arrive: Slot from which a send has arrived, shape (links, slots). -1: it cannot be sent.
+            lightly: Whether to price without a search.
 
         Raises:
-            NoTreeError: something has none.
+            NoTreeError: A commodity has no tree.
         """
         links = len(prices)
         max_price = float(prices.max(initial=0.0)) or 1.0
@@ -148,7 +149,7 @@ class TreePricing:
         """Return a cheap tree of a commodity, and a lower bound on the cost of trees if searched.
 
         Raises:
-            NoTreeError: there is none.
+            NoTreeError: No tree exists.
         """
         problem, commodity = self.problem, self.problem.commodities[number]
         network = tree_network(problem.edges, problem.topology.ranks, commodity, arrive)
@@ -166,7 +167,7 @@ class TreePricing:
 
 
 def _spaced_ranks(problem: FlowProblem, commodity: FlowCommodity, max_count: int) -> BoolArray:
-    """Return whether each rank is one of so many that want something, near ones and far."""
+    """Return whether each rank is one of at most ``max_count`` destinations, far and near ones."""
     far = problem.distances(commodity.holders)
     missing = sorted(commodity.wanted - commodity.holders, key=lambda rank: (-far[rank], rank))
     apart = -(-len(missing) // max_count)
@@ -174,7 +175,7 @@ def _spaced_ranks(problem: FlowProblem, commodity: FlowCommodity, max_count: int
 
 
 def _set_tables(problem: FlowProblem) -> list[SetTables]:
-    """Return tables for each destination, or one for all of few. Empty: there are many."""
+    """Return a table per destination, or one for few destinations. Empty: there are too many."""
     missing = [c.wanted - c.holders for c in problem.commodities]
     if all(len(ranks) == 1 for ranks in missing):
         by_goal: dict[int, list[int]] = {}

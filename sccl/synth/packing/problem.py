@@ -1,16 +1,17 @@
-"""The packing of timed trees, reduced by symmetry: its optimum is the limit frontier.
+"""The packing of timed trees, reduced by symmetry. Its optimum is the limit frontier.
 
-For S steps and a non-combining collective, a *timed tree* of a chunk is a set of (link, step) pairs
-by which it reaches all ranks that want it within S steps. Divided by C, any k-synchronous algorithm
-is a point of
+Let a collective without reductions have S steps. A *timed tree* of a chunk is a set of (link, step)
+pairs that carries it to all its destinations within S steps. Divided by C, any k-synchronous
+algorithm is a feasible point of
 
-    minimise    sum_s rho_s subject to  sum of x over the trees of a class = chunks of the class per
-    C,
-                sum of x * (uses of b's links in step s) <= b * rho_s   for every (L, b) and s,
+    minimize    sum_s rho_s
+    subject to  sum of x over the trees of a class = chunks of the class per C,
+                sum of x * (uses of b's links in step s) <= b * rho_s   for every (L, b) and s.
 
-and every rational point, multiplied out, is an algorithm. So the optimum is the infimum of R/C over
-all k and all C. Symmetries map optima to optima, and the mean of images of an optimum is an
-optimum: one commodity per orbit of classes and one resource per orbit of constraints are enough.
+Every rational point, multiplied by a common denominator, is an algorithm. So the optimum is the
+infimum of R/C over all k and all C. Symmetries map optima to optima, and the mean of the images of
+an optimum is an optimum. So one commodity per orbit of classes and one resource per orbit of
+constraints are enough.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ StepTree = frozenset[LinkStep]
 
 @dataclass(frozen=True, slots=True)
 class Commodity:
-    """An orbit of chunk classes, by one of them.
+    """An orbit of chunk classes, represented by one of them.
 
     Attributes:
-        holders: the ranks that have the chunks before.
-        wanted: the ranks that must have them after.
-        amount: chunks of all classes of the orbit per C.
-        first_step: per edge, the first step in which a chunk can use it.
-        end_step: per edge, the step before which it must have, to be of use.
+        holders: Ranks that have the chunks before the collective.
+        wanted: Ranks that must have them afterwards.
+        amount: Chunks of all classes of the orbit per C.
+        first_step: First step in which a chunk can use each edge.
+        end_step: Step before which a chunk must use each edge to be useful (exclusive).
         members: (holders, wanted) of all classes of the orbit.
     """
 
@@ -60,9 +61,9 @@ class Resource:
     """An orbit of bandwidth constraints.
 
     Attributes:
-        keys: of the constraints.
-        rate: chunks per round of each.
-        links: (edge, times): how often the constraints of the orbit together hold an edge.
+        keys: Keys of the constraints.
+        rate: Chunks per round of each constraint.
+        links: (edge, times): number of constraints of the orbit that contain the edge.
     """
 
     keys: tuple[ConstraintKey, ...]
@@ -71,22 +72,25 @@ class Resource:
 
     @property
     def count(self) -> int:
-        """Return how many constraints there are."""
+        """Return the number of constraints."""
         return len(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
 class PackingProblem:
-    """One packing problem.
+    """A packing problem.
 
     Attributes:
-        collective: non-combining. Loads are divided by its C.
-        edges: of the topology, ascending.
-        symmetries: generators of the group that the problem is reduced by.
-        rounds: if given, the rounds of the steps are these times one number, which is minimised
-            instead of R/C: it is 1 over the largest C for these rounds.
-        has_tree_pairs: whether the trees are those of allreduce: see
-            :func:`build_allreduce_problem`.
+        topology: The machine.
+        collective: Collective without reductions. Loads are divided by its C.
+        steps: Number of steps S.
+        edges: Edges of the topology, ascending.
+        commodities: Demands, one per orbit.
+        resources: Bandwidth constraints, one per orbit.
+        symmetries: Generators of the group by which the problem is reduced.
+        rounds: Fixed proportions of the rounds of each step. The problem then minimizes their
+            common factor, which is 1 over the largest C for these rounds. None: minimize R/C.
+        has_tree_pairs: Whether trees are those of allreduce (:func:`build_allreduce_problem`).
     """
 
     topology: Topology
@@ -101,9 +105,9 @@ class PackingProblem:
 
     @property
     def round_spreads(self) -> tuple[tuple[int, ...], ...]:
-        """Return the spreads whose combination gives the rounds per step.
+        """Return the vectors of which the rounds per step are a combination.
 
-        The objective is its sum.
+        The objective is the sum of the coefficients.
         """
         if self.rounds is not None:
             return (self.rounds,)
@@ -121,10 +125,11 @@ def build_packing_problem(
     """Return the packing problem of a collective on a topology with S = ``steps``.
 
     Args:
-        topology: without switch nodes.
-        collective: non-combining. Every chunk can reach its ranks within S steps.
-        symmetric: whether to reduce the problem by its symmetries.
-        rounds: of each step, if they are given.
+        topology: Machine without switch nodes.
+        collective: Collective without reductions. All destinations are within S steps.
+        steps: Number of steps.
+        symmetric: Whether to reduce the problem by its symmetries.
+        rounds: Fixed proportions of the rounds of each step. None: they are variables.
     """
     edges = tuple(sorted(topology.edges))
     symmetries = automorphisms(topology, collective) if symmetric else ()
@@ -150,10 +155,11 @@ def build_allreduce_problem(
 ) -> PackingProblem:
     """Return the packing problem of allreduce by trees that go up and down within S steps in total.
 
-    Each chunk is reduced along timed trees into some rank, or two that exchange, by some step, and
-    goes out from there along others. The turn may differ from chunk to chunk, so that phases
-    overlap: a larger class than reducescatter followed by allgather. In process groups a chunk's
-    trees contain the ranks of its group, and others that forward it. It may turn at these.
+    Each chunk is reduced on timed trees into a root, or into two ranks that exchange, by some step.
+    From there it is broadcast on other timed trees. The step may differ between chunks, so the
+    phases overlap: this class contains reducescatter followed by allgather. In process groups a
+    chunk's trees contain the ranks of its group, and other ranks that forward it. These ranks may
+    be roots, too.
     """
     edges = tuple(sorted(topology.edges))
     symmetries = _bounded_symmetries(topology, collective) if symmetric else ()
@@ -185,12 +191,12 @@ def build_allreduce_problem(
 def _bounded_symmetries(topology: Topology, collective: Collective) -> tuple[Permutation, ...]:
     """Return the symmetries by which packings of allreduce are reduced.
 
-    With many ranks they are only translations and turns, if there are some: these are already
-    transitive on ranks, and the mean over more symmetries needs more chunks when it is written
-    down.
+    For many ranks they are only translations and stabilizers, if the machine has some. These are
+    already transitive on ranks. The mean over more symmetries would need more chunks in an
+    algorithm.
     """
     if topology.ranks > MAX_SUBSET and not collective.post.pattern:
-        # so many chunks that turns of every order are offered: it is images of ranks that we want
+        # so many chunks that symmetries of every order are found: only images of ranks matter
         chunks = topology.ranks * lcm(*range(1, 13))  # divisible by every order up to 12
         many = replace(collective, chunks=chunks, num_chunks=chunks)
         groups = (*generator_groups(topology, many), *translation_groups(topology, collective))
@@ -235,7 +241,7 @@ def _resources(
     topology: Topology, edges: tuple[Edge, ...], symmetries: tuple[Permutation, ...]
 ) -> tuple[Resource, ...]:
     number = {edge: i for i, edge in enumerate(edges)}
-    # equal constraints bind alike: one will do
+    # equal constraints are redundant: keep one
     binding = {(frozenset(c.edges), c.chunks_per_round): c for c in topology.constraints()}
     orbits = Orbits(binding)
     for image in symmetries:
@@ -255,7 +261,7 @@ def _resources(
 
 
 def is_priced_without_search(topology: Topology, collective: Collective) -> bool:
-    """Return whether all trees of a collective are priced without a search."""
+    """Return whether all trees of a collective can be priced without a search."""
     return all(
         len(wanted - holders) <= 1 or topology.ranks - len(holders) <= MAX_SUBSET
         for holders, wanted in collective.chunk_classes()
@@ -264,11 +270,11 @@ def is_priced_without_search(topology: Topology, collective: Collective) -> bool
 
 @dataclass(frozen=True, slots=True)
 class RootOrPair:
-    """A place that has to hold all contributions from some step on.
+    """A root, or two that exchange: it has all contributions from some step on.
 
     Attributes:
-        ranks: one, or two, each of which sends its sum to the other.
-        links: the links between them, by number.
+        ranks: The root, or two ranks that send their sums to each other.
+        links: Numbers of the links between the two.
     """
 
     ranks: tuple[int, ...]
@@ -276,15 +282,16 @@ class RootOrPair:
 
     @property
     def steps(self) -> int:
-        """Return how many steps it takes."""
+        """Return the number of steps of the exchange."""
         return 1 if self.links else 0
 
 
 def root_choices(edges: Sequence[Edge], ranks: Iterable[int]) -> tuple[RootOrPair, ...]:
-    """Return where chunks can turn: at each rank, and at the ends of each pair of links.
+    """Return the possible roots: each rank, and each pair of ranks with links in both directions.
 
     Args:
-        edges: the links.
+        edges: The links.
+        ranks: The ranks.
     """
     number = {edge: i for i, edge in enumerate(edges)}
     pairs = ((u, v) for u, v in edges if u < v and (v, u) in number)
@@ -293,10 +300,14 @@ def root_choices(edges: Sequence[Edge], ranks: Iterable[int]) -> tuple[RootOrPai
 
 
 def farthest_distance(topology: Topology, roots: Sequence[int], wanted: Iterable[int]) -> int:
-    """Return how far the farthest of some ranks is from the nearest root. ``UNREACHED``: it is not.
+    """Return the largest distance from the nearest root to a destination.
+
+    ``UNREACHED``: a destination cannot be reached.
 
     Args:
-        topology: the machine, or reversed, for how far roots are from them.
+        topology: The machine, or its reverse for distances to the roots.
+        roots: The roots.
+        wanted: The destinations.
     """
     far = distances(topology.successors(), roots)
     each = [far[rank] for rank in wanted]

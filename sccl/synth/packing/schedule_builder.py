@@ -47,15 +47,15 @@ MAX_SENDS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class ReduceBroadcastRoutes:
-    """The meaning of the paths of an allreduce.
+    """The meaning of the paths in a plan for a whole allreduce.
 
     Attributes:
         machine_routes: Path of the machine for each path. -1: none, because the rank already has
             the data.
-        is_reducing: Whether arrivals by it are added to the value there instead of replacing it.
-        exchange_numbers: Number of the exchange. Paths with one number, from a rank to another and
-            back,
-            are an exchange. -1: none.
+        is_reducing: Whether arrivals on the path are added to the receiver's value instead of
+            replacing it.
+        exchange_numbers: Number of the exchange of each path. The paths between two ranks in both
+            directions have the same number. -1: no exchange.
     """
 
     machine_routes: tuple[int, ...]
@@ -68,11 +68,14 @@ class ScheduleBuilder:
     """Schedules of a phase: a non-combining collective on its machine.
 
     Attributes:
-        directions: Readings of the placed sends.
-        deadline_passed: Whether time is over. Then no smaller chunks are placed.
+        problem: Flow problem of the phase.
+        dual: Collective of the phase.
+        directions: Directions in which the placed sends must be valid.
+        deadline_passed: Whether the deadline has passed. Then no smaller chunks are placed.
         allreduce_routes: Paths of a plan for a whole allreduce. None: it is a plan for one phase.
         ticks: Time of the best schedule, picoseconds. Without one, a maximum.
         plan: Plan of the best schedule. None: there is none yet.
+        sends: Placed sends of the best schedule.
         effort: Budget used.
         method: Method in use, ``"packing"`` or ``"matching"``.
         found_by: Method of the best schedule.
@@ -96,7 +99,7 @@ class ScheduleBuilder:
         return inf if self.plan is None else self.ticks / PS_PER_US
 
     def schedule_packing(self, packing: TimedPacking, target_us: float, thorough: bool) -> float:
-        """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
+        """Schedule a packing in smaller and smaller chunks. Return the best time, microseconds."""
         self.method = "packing"
         flows = _USUAL_PIECES if packing.slots.offset else 1
         before, max_sends, soon = float("inf"), MAX_SENDS, False
@@ -117,7 +120,7 @@ class ScheduleBuilder:
         return self.us
 
     def _place_plan(self, plan: SendPlan) -> list[PlacedSend]:
-        """Return the sends of a plan, each as soon as may be."""
+        """Return the sends of a plan, each placed as early as possible."""
         many = max(1, len(plan.sends))
         passes = min(MAX_PASSES, MAX_REFINED_SENDS // many)
         self.effort += OPERATION_EFFORT * many * (1 + passes)
@@ -178,7 +181,8 @@ class ScheduleBuilder:
         """Return the best schedule for the requested collective.
 
         Args:
-            topology: Machine of the collective, forwards.
+            topology: Machine of the collective, not reversed.
+            spec: The collective.
         """
         dual, plan = self.dual, self.plan
         assert plan is not None
@@ -200,7 +204,7 @@ class ScheduleBuilder:
             ]
         elif dual.on_reversed or dual.phases > 1:
             first, numbers = schedule_rows(topology, plan.sizes, self._reversed_sends())
-            last = dict(zip(numbers, range(len(first)), strict=True))  # a switch only passes on
+            last = dict(zip(numbers, range(len(first)), strict=True))  # a switch cannot reduce
             for i, (row, number) in enumerate(zip(first, numbers, strict=True)):
                 rows.append((*row, spec.combining and last[number] == i))
             messages, later = numbers, self.ticks
@@ -221,7 +225,7 @@ class ScheduleBuilder:
     def _reducing_sends(
         self, up_down: ReduceBroadcastRoutes, sent: Sequence[PlacedSend]
     ) -> list[bool]:
-        """Return for each send whether it is added to the value there instead of replacing it.
+        """Return whether each send is added to the receiver's value instead of replacing it.
 
         In an exchange, a send that starts after the other's arrival carries the sum of both.
         """
@@ -241,9 +245,9 @@ class ScheduleBuilder:
         ]
 
     def _has_mixed_exchange(self, sent: Sequence[PlacedSend]) -> bool:
-        """Return whether one of several that exchange sends something when some of theirs has come.
+        """Return whether a rank sends in an exchange after a part of the other has arrived.
 
-        That would go to the others along with its own, and they have it twice.
+        It would send this part back with its own, and the other rank would have it twice.
         """
         up_down, edges = self.allreduce_routes, self.problem.edges
         if up_down is None:
@@ -277,13 +281,13 @@ class ScheduleBuilder:
 
 
 def _round_to_bytes(size: Fraction, many: int) -> int:
-    """Return that many parts, or some more: as all are of one size in bytes, the least too long."""
+    """Return a number of parts, ``many`` or a few more, with the least rounding to bytes."""
     each = range(many, many + many // _EXTRA_PIECES_DIVISOR + 1)
     return min(each, key=lambda parts: (-(-size // parts) * parts, parts))
 
 
 def forward_or_reversed(topology: Topology, dual: Dual) -> tuple[PlacementDirection, ...]:
-    """Return the readings of a phase: forwards, backwards, or both."""
+    """Return the placement directions of a phase: forwards, backwards, or both."""
     forwards = () if dual.on_reversed else (PlacementDirection(topology),)
     if not dual.on_reversed and dual.phases == 1:
         return forwards

@@ -1,9 +1,10 @@
-"""From a packing to a schedule: each share of a tree becomes chunks, and each chunk is sent.
+"""Turn a packing into a schedule: each share of a tree becomes chunks, and each chunk is sent.
 
-A packing says in which slot a send is. All shares of a slot pass it side by side. Here chunks pass
-whole, in the order of planned times: the slot's begin, and a part of its length that is the same
-in all slots of a chunk. Each is sent as soon as it has come and its link is free, so that a
-schedule may even be faster than its packing, which sends nothing before the slot.
+A packing assigns a slot to each send, and all shares of a slot pass it side by side. In a schedule
+whole chunks pass one after the other, in the order of planned times. The planned time is the begin
+of the slot plus a fraction of its length, which is the same for all slots of a chunk. Each send
+starts as soon as its chunk has arrived and its link is free. So a schedule may be faster than its
+packing, which sends nothing before the slot.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from sccl.synth.packing.slots import TimedPacking, TreePart
 
 @dataclass(frozen=True, slots=True)
 class PlannedSend:
-    """A send as it is planned; ascending by time."""
+    """A planned send. ``member`` is the number of its chunk class."""
 
     time: float
     member: int
@@ -65,6 +66,7 @@ class PlacedSend(NamedTuple):
     Attributes:
         start: Start, picoseconds.
         arrival: Arrival, picoseconds.
+        chunk: Chunk number.
         route: Path from rank to rank.
     """
 
@@ -77,10 +79,13 @@ class PlacedSend(NamedTuple):
 def plan_sends(
     problem: FlowProblem, packing: TimedPacking | None, dual: Dual, pieces: int
 ) -> SendPlan:
-    """Return the sends of a packing, each share in about so many chunks.
+    """Return the sends of a packing.
 
     Args:
-        packing: None: nothing is sent.
+        problem: The problem.
+        packing: The packing. None: nothing is sent.
+        dual: Collective of the phase.
+        pieces: Approximate number of chunks per share.
     """
     if packing is None:
         collective = dual.spec.at(dual.spec.unit)
@@ -97,7 +102,7 @@ def plan_sends(
     chunks_of = collective.chunk_classes()
     begins = packing.slots.begins(packing.lengths)
     path_images = RouteImages(problem)
-    # a chunk that starts at its destination is not sent, but has its bytes, too
+    # a chunk that starts at its destination is not sent, but has a size, too
     sizes = list(_chunk_sizes(problem, collective))
     sends: list[PlannedSend] = []
     for c, commodity in enumerate(problem.commodities):
@@ -121,7 +126,7 @@ def plan_sends(
 
 
 def _chunk_sizes(problem: FlowProblem, collective: Collective) -> tuple[int, ...]:
-    """Return the bytes of each chunk, if those that its pattern's is cut into are alike."""
+    """Return the bytes of each chunk, if the pieces of a chunk of the problem have equal sizes."""
     pieces = collective.num_chunks // problem.collective.num_chunks
     each = [
         max(1, ceil(problem.chunk_bytes * problem.collective.amount([chunk]) / pieces))
@@ -131,7 +136,7 @@ def _chunk_sizes(problem: FlowProblem, collective: Collective) -> tuple[int, ...
 
 
 def _shares_by_commodity(problem: FlowProblem, packing: TimedPacking) -> dict[int, list[TreePart]]:
-    """Return the shares of each commodity that are not too small, the largest first."""
+    """Return the shares of each commodity without the very small ones, in descending order."""
     shares: dict[int, list[TreePart]] = {c: [] for c in range(len(problem.commodities))}
     for share in packing.shares:
         shares[share.commodity].append(share)
@@ -142,10 +147,10 @@ def _shares_by_commodity(problem: FlowProblem, packing: TimedPacking) -> dict[in
 
 
 def _cut_chunks(shares: Sequence[TreePart], count: int, size: int) -> list[tuple[TreePart, int]]:
-    """Return so many chunks of so many bytes together, each with the share that it is a part of.
+    """Divide shares into ``count`` chunks of ``size`` bytes together. Return (share, bytes).
 
-    The largest is cut again and again; where there are fewer chunks than shares, the smallest are
-    left out. Chunks of one share lie as far apart as can be.
+    The share with the largest chunks is divided again and again. If there are fewer chunks than
+    shares, the smallest shares are left out. Chunks of a share are spaced as evenly as possible.
     """
     shares = shares[: min(count, size)]
     times = [1] * len(shares)
@@ -178,7 +183,7 @@ class _RouteCosts:
         self._of_size: dict[int, Routes] = {}
 
     def hops(self, path: int, size: int) -> tuple[list[tuple[int, int, int]], int]:
-        """Return (link, offset, ticks) of a way's links, and when the chunk has arrived."""
+        """Return (link, offset, ticks) of the links of a path, and the arrival of the chunk."""
         if path < 0:
             return [], 0
         costs = self.routes_of_size(size)
@@ -198,16 +203,15 @@ class _RouteCosts:
 class PlacementDirection:
     """A direction in which placed sends are read: forwards, or backwards from a phase's end.
 
-    Backwards, a chunk occupies a link as long before its arrival as it does after its start
-    forwards. If alphas differ, sends that do not meet on a bus in one direction may meet in the
+    Forwards a chunk occupies a link some time after its start. Backwards it is the same time before
+    its arrival. If alphas differ, sends that do not meet on a bus in one direction may meet in the
     other.
 
     Attributes:
         topology: Machine on which the sends are read.
         reversed_routes: Path of this machine for each path. -1: none, because nothing is sent.
-            None: the
-            same.
-        is_backwards: Whether they are read backwards.
+            None: the same paths.
+        is_backwards: Whether the sends are read backwards.
     """
 
     topology: Topology
@@ -224,9 +228,9 @@ _ResourceUse = tuple[int, int, float]
 
 
 def _merge_uses(uses: list[_ResourceUse]) -> list[_ResourceUse]:
-    """Return uses of one thing as disjoint ones, each at the sum of the paces during it.
+    """Divide the uses of a resource into disjoint ones, each at the sum of the paces during it.
 
-    A message through a cut-through switch passes two links at the same time, and a budget over both
+    A message through a cut-through switch passes two links at the same time. A budget of both links
     carries its bytes twice.
     """
     if len(uses) == 1:
@@ -240,7 +244,7 @@ def _merge_uses(uses: list[_ResourceUse]) -> list[_ResourceUse]:
 
 
 class _PlannedSends:
-    """The sends of a plan in its order, with the resources that they occupy in each reading."""
+    """The sends of a plan in order, with the resources that they occupy in each direction."""
 
     def __init__(
         self, problem: FlowProblem, plan: SendPlan, readings: Sequence[PlacementDirection]
@@ -334,7 +338,7 @@ class _PlannedSends:
 def _held_resources(
     readings: Sequence[PlacementDirection],
 ) -> tuple[list[list[list[int]]], FloatArray]:
-    """Return the resources of each link in each reading, and the rate of each. 0: a pipe."""
+    """Return the resources of each link in each direction, and their rates. Rate 0: a pipe."""
     room: list[float] = []
     number: list[list[list[int]]] = []
     for reading in readings:
@@ -356,7 +360,9 @@ def place_plan(
     """Return the sends of a plan, each as soon as possible in the planned order.
 
     Args:
-        readings: Readings in each of which the result must be valid.
+        problem: The problem.
+        plan: The plan.
+        readings: Directions in each of which the result must be valid.
         passes: Number of repetitions that place all sends as late as possible and then as soon as
             possible, each in the order of the previous result. The best result counts.
 
@@ -396,10 +402,10 @@ def schedule_rows(
 
 
 def _ordered_sends(problem: FlowProblem, plan: SendPlan) -> list[tuple[int, int]]:
-    """Return (chunk, way)s by planned time, each after the one that brings its chunk.
+    """Return (chunk, path) by planned time, each after the send that brings its chunk.
 
-    Those of a slot are planned at one time where links have no alpha: there, by how far they are
-    from where the chunk starts.
+    The sends of a slot over links without alpha have the same planned time. They are ordered by
+    their distance from the start of the chunk.
     """
     brings = {(send.chunk, problem.edges[send.link][1]): send for send in plan.sends}
     depth: dict[tuple[int, int], int] = {}

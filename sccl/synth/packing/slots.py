@@ -32,19 +32,19 @@ BorderRule = Literal["above", "below"]
 class TimeSlots:
     """Slots whose lengths are ``fixed + grows @ z`` for variables z of 0 or more, microseconds.
 
-    The time is the sum of z. Rows require ``rows @ z >= least``. Slots may overlap in time.
-    Overlapping slots share a room, which has the capacity of one slot.
+    The time is the sum of z. The variables satisfy ``rows @ z >= row_minima``. Slots may overlap in
+    time. Overlapping slots share a room, which has the capacity of one slot.
 
     Attributes:
         fixed: Shape (rooms,).
         grows: Shape (rooms, variables).
         rows: Shape (rows, variables).
         row_minima: Shape (rows,).
-        arrive: Shape (links, slots): first slot in which bytes sent in a slot can be forwarded. The
-            number of slots: they arrive by the end, too late to forward. -1: they arrive too late.
+        arrive: First slot in which bytes that were sent in a slot can be forwarded, shape (links,
+            slots). The number of slots: they arrive by the end, too late to forward. -1: they
+            arrive too late.
         offset: Offset between the begins of consecutive slots if all share one room. 0: slots
-            follow
-            one another, each in its own room.
+            follow one another, each in its own room.
     """
 
     fixed: NDArray[np.float64]
@@ -56,7 +56,7 @@ class TimeSlots:
 
     @property
     def count(self) -> int:
-        """Return how many slots there are."""
+        """Return the number of slots."""
         return int(self.arrive.shape[1])
 
     @property
@@ -69,7 +69,7 @@ class TimeSlots:
         return np.maximum(self.fixed + self.grows @ z, 0.0)[self.room]
 
     def begins(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return when slots of some lengths begin."""
+        """Return the begins of slots with given lengths."""
         if self.offset:
             return self.offset * np.arange(self.count, dtype=np.float64)
         return np.concatenate([[0.0], np.cumsum(lengths)[:-1]])
@@ -85,6 +85,7 @@ def variable_slots(
     that the last bytes arrive.
 
     Args:
+        problem: The flow problem.
         potentials: Delay of all slots of each sending rank, microseconds. If the delays of the two
             ends of a link differ by its alpha, bytes are forwarded in the same slot.
         unit: One of the remaining delays of links, microseconds.
@@ -132,7 +133,7 @@ def steady_slots(alpha: tuple[Fraction, ...], unit: Fraction, count: int) -> Tim
 
 
 def link_waits(problem: FlowProblem, potentials: tuple[Fraction, ...]) -> list[Fraction]:
-    """Return, by link, how much later than slots of its source those of its destination must be."""
+    """Return the least delay of each link's slots at its destination after those at its source."""
     each = zip(problem.alpha, problem.edges, strict=True)
     return [alpha + potentials[u] - potentials[v] for alpha, (u, v) in each]
 
@@ -140,7 +141,7 @@ def link_waits(problem: FlowProblem, potentials: tuple[Fraction, ...]) -> list[F
 def _add_requirement(
     windows: dict[tuple[int, int], Fraction], first: int, slots: int, lower_bound: Fraction
 ) -> None:
-    """Ask for so many slots together, from one on, to be as long as something."""
+    """Require that ``slots`` slots from ``first`` on have at least a total length."""
     windows[first, slots] = max(lower_bound, windows.get((first, slots), lower_bound))
 
 
@@ -176,7 +177,7 @@ def bordered_slots(
 
 
 def _first_usable_slot(borders: list[Fraction], k: int, alpha: Fraction, rule: BorderRule) -> int:
-    """Return the first slot in which bytes of slot k can be forwarded. -1: they come too late."""
+    """Return the first slot in which bytes of slot k can be forwarded. -1: they arrive too late."""
     count = len(borders) - 1
     begins, ends = borders[k] + alpha, borders[k + 1] + alpha
     if rule == "below":
@@ -192,7 +193,7 @@ def _first_usable_slot(borders: list[Fraction], k: int, alpha: Fraction, rule: B
 def border_changes(
     alpha: tuple[Fraction, ...], starts: frozenset[Fraction], ends: frozenset[Fraction]
 ) -> list[Fraction]:
-    """Return the times at which such slots change their order or the order between them."""
+    """Return the times at which borders, or slots a link's alpha apart, change their order."""
     met = {s + c for s in starts | {Fraction(0)} for c in ends | {Fraction(0)}}
     return sorted(met | {m + a for m in met for a in set(alpha)})
 
@@ -227,7 +228,7 @@ def rounded_slots(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> 
 
 
 def nearest_length(alpha: tuple[Fraction, ...], time: Fraction, count: int) -> Fraction:
-    """Return the length of about so many slots of a time by which alphas are off the least."""
+    """Return a length for about ``count`` slots of a time, with the least rounding of alphas."""
     kinds = sorted(set(alpha))
     each = [time / Fraction(count * n, 24) for n in range(18, 33)]
     near = [max(abs(a - round(a / length) * length) for a in kinds) for length in each]
@@ -236,7 +237,7 @@ def nearest_length(alpha: tuple[Fraction, ...], time: Fraction, count: int) -> F
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreePart:
-    """A part of a commodity that goes by a tree."""
+    """A share of a commodity, and the tree that carries it."""
 
     commodity: int
     tree: SlotTree
@@ -248,15 +249,14 @@ class TimedPacking:
     """A packing of some slots.
 
     Attributes:
-        us: Its time, microseconds.
-        lower_bound_us: Lower bound for packings of these slots.
-        shares: Shares. Those of each commodity add up to 1.
-        lengths: Lengths of the slots.
-        is_complete: Whether the trees serve everything. If not, there are too few slots, or too
-            short
-            ones.
-        prices: Shape (resources, rooms): prices that prove ``lower_bound_us``, per unit of a
-            resource.
+        slots: The slots.
+        us: Completion time, microseconds.
+        lower_bound_us: Lower bound for packings of these slots, microseconds.
+        shares: Trees with their shares. The shares of each commodity add up to 1.
+        lengths: Lengths of the slots, microseconds.
+        is_complete: Whether the trees meet all demands. If not, the slots are too few or too short.
+        prices: Prices that prove ``lower_bound_us``, per unit of a resource, shape (resources,
+            rooms).
     """
 
     slots: TimeSlots

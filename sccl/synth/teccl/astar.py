@@ -6,9 +6,9 @@ bandwidth of step-based algorithms. A model of a few epochs maximizes the progre
 :meth:`sccl.synth.teccl.milp.EpochMilp._add_distance_objective`). The next round starts from the
 state that this one leaves (:class:`sccl.synth.teccl.milp.EpochState`, the Q of appendix D).
 
-Two deviations: a chunk may arrive any number of rounds after its send, while the paper has rounds
-that are longer than every delay. Rounds have the same number of epochs in the paper, while here a
-round that sends nothing is followed by one of twice as many.
+Two deviations: a chunk may arrive any number of rounds after its send, while the paper's rounds are
+longer than every delay. The paper's rounds all have the same number of epochs. Here a round that
+sends nothing is followed by a round with twice as many epochs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sccl.synth.teccl.milp import EpochMilp, EpochState
 
 
 def solve_rounds(search: EpochSearch, spending: EffortMeter, count: int) -> bool:
-    """Solve rounds until all demands are met (section 4.2). Return whether they are.
+    """Solve rounds until all demands are met (section 4.2). Return whether they are met.
 
     Args:
         search: Problem, symmetries, solver, and the receiver of the schedule.

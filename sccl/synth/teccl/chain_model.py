@@ -1,9 +1,10 @@
-"""The continuous-time model of allreduce as chains: two intervals for each chunk and way.
+"""Model allreduce chains in continuous time, with two optional intervals per chunk and route.
 
-One is present if a partial result goes that way to be reduced, the other if the result is copied
-over it. Every rank but the root, of which each chunk has one, sends its partial result once, after
-all contributions that it reduces have come, and gets the result once. So the reductions are a tree
-into the root, and the copies one out of it: around a cycle each would wait for itself.
+One interval is present if a partial result is sent over the route to be reduced. The other is
+present if the result is copied over the route. Each chunk has one root. Every other rank sends its
+partial result once, after it has received all contributions that it reduces, and receives the
+result once. So the reductions form a tree into the root, and the copies form a tree out of it: in a
+cycle each send would wait for itself.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sccl.synth.teccl.demand_chains import ChainSend, is_partial_result
 
 
 class ChainModel(IntervalModel):
-    """The model. The base class handles chunks, and here their copies."""
+    """Interval model of allreduce. The base class models sends without reductions, here copies."""
 
     def __init__(
         self,
@@ -29,13 +30,15 @@ class ChainModel(IntervalModel):
         sends: Sequence[ChunkSend] = (),
         free: Collection[int] | None = None,
     ) -> None:
-        """Make it, without an objective.
+        """Build the model without an objective.
 
         Args:
-            problem: an allgather of the chunks; who holds a chunk there may be its root, or not.
-            horizon: units by which all has arrived.
-            sends: sends of first chunks, as the base takes them.
-            free: first chunks that are scheduled. None: all.
+            problem: Allgather of the chunks. The holder of a chunk need not become its root.
+            action: Symmetries of the schedule.
+            horizon: Latest arrival of any chunk, units.
+            sends: Sends of representative chunks. Those of free chunks are hints, the others are
+                fixed.
+            free: Representative chunks to schedule. None: all.
         """
         self._reduce_used: dict[tuple[int, int], IntVar] = {}
         self._reduce_start: dict[tuple[int, int], IntVar] = {}
@@ -46,14 +49,15 @@ class ChainModel(IntervalModel):
         super().__init__(problem, action, horizon, sends, free)
 
     def _wanted_arrivals(self) -> list[tuple[int, IntVar]]:
-        """Return when results arrive: everybody wants all of them."""
+        """Return the weight and time of each arrival of a result. Every rank wants all results."""
         return [(0, at) for at in self.arrival.values()]
 
     def _add_chunk(self, chunk: int) -> None:
-        """Add a chunk: its root, over which ways it goes to it and from it, and when.
+        """Add a chunk: its root, the routes of its partial results and copies, and their starts.
 
-        No rank has the result before the last contribution can have come there, and from when a
-        partial result has come to a rank on, it takes as long as from there to the farthest.
+        Two bounds limit the arrivals. A rank cannot have the result before the farthest
+        contribution can reach it. After a partial result is complete at a rank, the result needs at
+        least the time from this rank to the farthest one.
         """
         problem, model, horizon = self.problem, self.model, self.horizon
         complete: dict[int, IntVar] = {}
@@ -101,7 +105,7 @@ class ChainModel(IntervalModel):
         model.add(self.arrival[chunk, dst] >= start + cost).only_enforce_if(x)
 
     def _resource_intervals(self) -> dict[int, list[tuple[IntervalVar, int]]]:
-        """Return the uses of each resource: by copies, and by reductions, each separately."""
+        """Return the uses of each resource by copies and by reductions."""
         held, problem = super()._resource_intervals(), self.problem
         for (chunk, route), x in self._reduce_used.items():
             start = self._reduce_start[chunk, route]
@@ -144,10 +148,10 @@ class ChainModel(IntervalModel):
                     model.add_hint(starts[key], at[key])
 
     def solve(self, effort: Effort, strategy: cpsat.Strategy) -> IntervalResult:
-        """Return CP-SAT's result.
+        """Solve the model with CP-SAT.
 
         Raises:
-            KeyboardInterrupt: the user interrupted.
+            KeyboardInterrupt: The user interrupted.
         """
         result = cpsat.solve(self.model, effort, strategy)
         if not result.has_solution:

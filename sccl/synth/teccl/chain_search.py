@@ -1,4 +1,4 @@
-"""Allreduce bettered as a whole: its phases overlap, then chains are models, and neighbourhoods."""
+"""Improve an allreduce as a whole: overlap its phases, then solve chain models, all or in part."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sccl.synth.teccl.rerooting import MAX_SENDS
 
 @dataclass
 class ChainSearch(PhaseSearch):
-    """An allreduce. ``lower_bound`` is a bound for all of them, by any method.
+    """A search for a better allreduce. ``lower_bound`` holds for every allreduce, of any method.
 
     Attributes:
-        problem: its second phase, an allgather on the machine itself.
-        rival_finish: units of the best that is no chain of one root.
+        problem: Second phase of the allreduce: an allgather on the original machine.
+        rival_finish: Completion time of the best schedule of another method, units.
     """
 
     rival_finish: int = INFINITE
@@ -37,28 +37,33 @@ class ChainSearch(PhaseSearch):
 
     @property
     def min_chain_time(self) -> int:
-        """Return the units that no chain takes less than: to the root, and from there."""
+        """Return a lower bound on the time of a chain, to the root and from it, in units."""
         far = self.problem.earliest_arrival[: self.problem.ranks]  # rank r holds chunk r
         return int((far.max(axis=0) + far.max(axis=1)).min())
 
     def overlap_phases(self, strict: Chain) -> None:
-        """Let each chunk go on by itself, in phases that were one after the other."""
+        """Schedule the sends of consecutive phases again, without a barrier between the phases."""
         if len(strict) <= MAX_REFINED_SENDS:
             self._accept(strict)
 
     @property
     def has_root_choice(self) -> bool:
-        """Return whether other roots are looked for: of few sends, which no switch copies."""
+        """Return whether to try other roots: there are few sends and no switch copies chunks."""
         few = len(self.sends or ()) <= MAX_SENDS
         return few and not self.problem.is_multicast and self.options.model not in EPOCH_MODELS
 
     def improve_before(self, units: int, effort: Effort) -> None:
-        """Search for a schedule that finishes before some units, unless epochs are required.
+        """Search for chains that finish before another method, unless epochs are required.
 
-        If another method does as well, chains are not improved step by step.
+        The search stops at once if no chain can finish before the better of ``units`` and the
+        present schedule. If the other method is faster, neighborhoods are not searched.
+
+        Args:
+            units: Completion time of the other method, units.
+            effort: Limits of the search.
 
         Raises:
-            KeyboardInterrupt: the user interrupted. Results so far are kept.
+            KeyboardInterrupt: The user interrupted. Results so far are kept.
         """
         self.rival_finish = units
         self.is_exhausted = units < self.finish
@@ -71,12 +76,12 @@ class ChainSearch(PhaseSearch):
         return min(self.finish, self.rival_finish)
 
     def to_sends(self) -> Sends:
-        """Return the sends, in ticks and by columns."""
+        """Return the sends as columns, with starts in ticks."""
         return chain_to_sends(self.problem, self.sends or ())
 
     def _accept(self, sends: tuple[ChunkSend, ...]) -> None:
         super()._accept(tighten_chain(self.problem, sends))
 
     def _mark_exhausted(self) -> None:
-        """Record that chains of such chunks are not better. Schedules that are no chains may be."""
+        """Record that no better chains exist. Schedules that are not chains may still be better."""
         self.is_exhausted = True

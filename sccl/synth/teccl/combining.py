@@ -1,4 +1,4 @@
-"""Combining collectives as a whole: their dual reversed, chunk by chunk, or direct demands."""
+"""Plan reductions with both phases at once, from the reversed dual, chains, or direct demands."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from sccl.synth.teccl.time_varying_problem import schedule_rows
 
 
 class CombiningMethod(StrEnum):
-    """The method for a combining collective. The first one counts among equal times."""
+    """Method for a combining collective. If times are equal, the first method counts."""
 
     REVERSAL = "reversal"
     OVERLAP = "overlap"
@@ -61,29 +61,32 @@ _PREFERENCE = tuple(CombiningMethod)
 
 @dataclass(frozen=True, slots=True)
 class CombiningChoice:
-    """The method of the best schedule of a combining collective."""
+    """Method of the best schedule of a combining collective."""
 
     by: CombiningMethod
 
 
 @dataclass(frozen=True)
 class CombinedSchedule:
-    """The result of a request.
+    """A schedule of the requested collective, with a lower bound.
 
     Attributes:
-        finish: the tick by which all has arrived.
-        problem: its first phase.
-        crossings: of the machine, by size.
-        size: by chunk: index of its size in the clock.
-        sends: over ways of its crossings.
-        is_multicast: whether switches copy chunks that pass a link together.
-        message: by send, in order, the message that it is a hop of. None: one by itself.
-        lower_bound: lower bound in ticks for that scope.
-        allgather: of an allreduce, in groups or not, the allgather that comes after the
-            reducescatter.
-        weighted_mean: for several tenants, the mean of their finishes by priority, and its lower
-            bound, in
-            ticks.
+        topology: The machine.
+        collective: The requested collective.
+        clock: Tick length and chunk sizes.
+        problem: Scheduling problem of the first phase.
+        crossings: Routes of the machine, for each chunk size.
+        size: Index of each chunk's size in the clock, shape (chunks,).
+        finish: Completion time, ticks.
+        sends: Sends over routes of ``crossings``.
+        is_multicast: Whether switches copy chunks that pass a link together.
+        lower_bound: Lower bound for the schedules of ``scope``, ticks.
+        scope: Description of the schedules that the bound covers.
+        allgather: The allgather that follows the reducescatter of an allreduce. None: the
+            collective has one phase.
+        message: Message of each send, in order. None: each send is a message.
+        weighted_mean: Weighted mean completion time of concurrent collectives, and a lower bound on
+            it, ticks. None: no priorities.
     """
 
     topology: Topology
@@ -102,7 +105,7 @@ class CombinedSchedule:
     weighted_mean: tuple[Fraction, Fraction] | None = None
 
     def to_result(self) -> Solution:
-        """Return it as a schedule, with its bound."""
+        """Return the schedule and its bound as a solution."""
         hops = schedule_rows(self.problem, self.sends) or build_sized_transfer_rows(
             self.sends.sorted_sends(), self.crossings, self.size
         )
@@ -128,10 +131,10 @@ class CombinedSchedule:
 def assemble_phases(
     reduction: Reduction, options: Options, collective: Collective, phases: list[PhaseSearch]
 ) -> CombinedSchedule:
-    """Return the results of the phases, one after the other.
+    """Return the schedule that executes the phases one after the other.
 
-    Sends over routes are read backwards as rows are (:meth:`Reduction.invert`), because methods for
-    both phases at once start from them.
+    Sends over routes are reversed in the same way as rows (:meth:`Reduction.invert`). The methods
+    for both phases at once start from these sends.
     """
     topology, dual, its = reduction.request.topology, reduction.dual, phases[-1].problem.clock
     model = AlphaModel(options.alpha)
@@ -162,7 +165,7 @@ def assemble_phases(
                 reduce=np.concatenate([before.reduce, sends.reduce]),
             )
     scope = f"{collective.num_chunks} chunks of {_size_range(clock.sizes)} bytes"
-    if model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
+    if model is AlphaModel.OCCUPIES:  # chunks sent together would share one alpha
         scope += ", each sent separately"
     if dual.phases > 1:
         smallest = Clock.from_topology(topology, clock.sizes[0], model, its.tick_ps)
@@ -197,11 +200,13 @@ def _size_range(sizes: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CombiningRequest:
-    """The methods for a combining collective, and progress callbacks.
+    """Inputs of the methods for a combining collective.
 
     Attributes:
-        last_phase: its last phase.
-        method: allowed methods.
+        last_phase: Search of the last phase.
+        method: Allowed methods.
+        listeners: Progress callbacks of the searches.
+        notify: Receiver of the chosen method.
     """
 
     last_phase: PhaseSearch
@@ -213,14 +218,16 @@ class CombiningRequest:
 def improve_combining(
     strict: CombinedSchedule, asked: CombiningRequest, spending: EffortMeter, units: float
 ) -> tuple[CombinedSchedule, StopReason]:
-    """Return a combining schedule, improved as a whole, and why that ended early, if it did.
+    """Improve a combining schedule as a whole. Return it, and why the search ended early, if so.
 
     Args:
-        strict: its phases, one after the other.
-        units: limit on effort.
+        strict: Schedule with consecutive phases.
+        asked: Allowed methods, and callbacks.
+        spending: The budget.
+        units: Limit on effort.
 
     Raises:
-        TooLargeError: it has to be direct, and that takes too many messages.
+        TooLargeError: Direct sends are required and take too many messages.
     """
     best, how, ended = strict, CombiningMethod.REVERSAL, NOT_STOPPED
     try:
@@ -230,7 +237,7 @@ def improve_combining(
             best, how = _try_direct(strict, how, asked.last_phase)
     except KeyboardInterrupt:
         ended = INTERRUPTED
-    chained = strict.allgather is not None and len(strict.crossings) == 1  # of chunks of one size
+    chained = strict.allgather is not None and len(strict.crossings) == 1  # one chunk size
     if chained and asked.method != "direct" and not ended:
         best, how, ended = _try_chains(strict, (best, how), asked, spending, units)
     asked.notify(CombiningChoice(how))
@@ -253,8 +260,8 @@ def _require_direct(
 def _try_direct(
     best: CombinedSchedule, how: CombiningMethod, last: PhaseSearch
 ) -> tuple[CombinedSchedule, CombiningMethod]:
-    """Return the better of the known result and direct demands."""
-    if len(best.crossings) > 1:  # chunks of several sizes are not sent so
+    """Return the better of the incumbent and direct demands, with its method."""
+    if len(best.crossings) > 1:  # direct demands support only chunks of one size
         return best, how
     spread = best.allgather
     problem = _allgather_problem(best) if spread is None else last.problem
@@ -276,7 +283,7 @@ def _try_direct(
 
 
 def _allgather_problem(best: CombinedSchedule) -> SchedulingProblem:
-    """Return an allgather on the machine, of chunks of that size."""
+    """Return an allgather on the machine, with chunks of the same size."""
     ranks = best.topology.ranks
     return build_problem(best.topology, named_spec("allgather", ranks).at(1), best.clock)
 
@@ -288,7 +295,7 @@ def _try_chains(
     spending: EffortMeter,
     units: float,
 ) -> tuple[CombinedSchedule, CombiningMethod, StopReason]:
-    """Return the better of the known result and chains, its method, and why it ended early."""
+    """Return the better of the incumbent and chains, its method, and why the search ended early."""
     (best, how), last = incumbent, asked.last_phase
     problem, ended = last.problem, NOT_STOPPED
     lower_bound = ceil(strict.lower_bound / problem.unit)
@@ -299,7 +306,7 @@ def _try_chains(
     try:
         chains.overlap_phases(chain_from_sends(strict.sends))
         candidates.append((CombiningMethod.OVERLAP, chains.finish_ticks, chains.to_sends()))
-        everywhere = strict.collective.post.kind is RelationKind.ALL  # else roots stay
+        everywhere = strict.collective.post.kind is RelationKind.ALL  # otherwise roots are fixed
         if (
             chains.sends is not None
             and chains.has_root_choice

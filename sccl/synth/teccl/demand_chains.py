@@ -1,8 +1,8 @@
 """Allreduce as chains of demands: each chunk is reduced on its way to a root, then copied from it.
 
-TE-CCL, section 8: ALLREDUCE is several demands, each a stage of the other. The stages are separate
-for each chunk: a send of a chunk waits for arrivals of that chunk, and for its links, and never for
-other chunks. No rank wants a chunk between the stages, so any rank may be its root.
+TE-CCL, section 8: ALLREDUCE consists of several demands, which are stages of one another. Here
+every chunk has its own stages: a send waits for arrivals of its chunk and for its links, and never
+for other chunks. Between the stages no rank requires the chunk, so any rank may be its root.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sccl.synth.scheduling.serial import group_multicasts
 
 @dataclass(frozen=True, slots=True)
 class ChainSend(ChunkSend):
-    """A chunk that goes a way, to be reduced there or stored."""
+    """A send over a route. ``reduce``: whether the receiver reduces the chunk."""
 
     reduce: bool = False
 
@@ -30,13 +30,13 @@ Chain = tuple[ChainSend, ...]
 
 
 def chain_from_sends(sends: Sends) -> Chain:
-    """Return sends as those of chains. Their starts are in ticks, and give the order alone."""
+    """Return sends as a chain. Their starts are in ticks, and only their order is meaningful."""
     columns = (sends.start, sends.chunk, sends.link, sends.reduce)
     return tuple(ChainSend(*row) for row in zip(*(c.tolist() for c in columns), strict=True))
 
 
 def chain_to_sends(problem: SchedulingProblem, chain: Iterable[ChunkSend]) -> Sends:
-    """Return chains in ticks and by columns."""
+    """Return a chain as columns, with starts in ticks."""
     rows = [(s.start * problem.unit, s.chunk, s.route, is_partial_result(s)) for s in chain]
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     return Sends(
@@ -48,7 +48,7 @@ def chain_to_sends(problem: SchedulingProblem, chain: Iterable[ChunkSend]) -> Se
 
 
 def chain_finish(problem: SchedulingProblem, sends: Iterable[ChunkSend]) -> int:
-    """Return the units after which all has arrived."""
+    """Return the completion time of sends, in units."""
     return max((s.start + problem.route_costs[s.route] for s in sends), default=0)
 
 
@@ -58,10 +58,10 @@ def is_partial_result(send: ChunkSend) -> bool:
 
 
 def tighten_chain(problem: SchedulingProblem, chain: Sequence[ChunkSend]) -> Chain:
-    """Return chains whose sends each start as early as possible in their order, then reversed.
+    """Start each send as early as possible in the given order, then justify both ways.
 
-    A rank sends its partial result once all contributions that it reduces have come, and copies the
-    result that it got. The root copies the result that it reduced.
+    A rank sends its partial result once it has received all contributions that it reduces. Other
+    ranks copy the result that they received. The root copies the result that it reduced.
     """
     order = sorted(chain, key=lambda s: (s.start, s.chunk, s.route))
     groups = _group_sends(problem, order)
@@ -90,9 +90,9 @@ def tighten_chain(problem: SchedulingProblem, chain: Sequence[ChunkSend]) -> Cha
 def _group_sends(
     problem: SchedulingProblem, chain: Sequence[ChunkSend]
 ) -> list[tuple[int, list[int], bool]]:
-    """Return the chunk and the ways of sends that go together, and whether they reduce.
+    """Return multicasts as (chunk, routes, whether the receivers reduce).
 
-    Reductions go each way separately, and count as separate chunks here.
+    Reductions are never multicast together with copies, so they count as separate chunks here.
     """
     rows = [
         ChunkSend(s.start, s.chunk + problem.chunks * is_partial_result(s), s.route) for s in chain

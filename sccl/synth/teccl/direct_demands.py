@@ -1,9 +1,10 @@
-"""Combining collectives by direct demands: contributions go alone to the ranks that reduce them.
+"""Combining collectives by direct demands: each contribution travels alone to its reducing rank.
 
-TE-CCL, section 8. A reducescatter is an alltoall of contributions: ranks on the path forward them
-and reduce nothing, so that each is one message of several hops. An allreduce is that, and then an
-allgather, or all contributions go to all ranks, and each rank reduces separately, which takes no
-longer than the longest path while chunks are small.
+TE-CCL, section 8. A reducescatter is an alltoall of contributions: ranks on the path forward a
+contribution without reducing it, so each is one message of several hops. There are two methods for
+an allreduce. One adds an allgather to this reducescatter. The other sends all contributions to all
+ranks, and each rank reduces separately. Its time is the length of the longest path while chunks are
+small.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 
 @dataclass(frozen=True, slots=True)
 class DirectSchedule:
-    """Sends over ways.
+    """A schedule of direct demands.
 
     Attributes:
-        finish_ticks: finish.
-        message: by send, the message that it is a hop of.
+        finish_ticks: Completion time, ticks.
+        sends: Sends over routes.
+        message: Message of each send, shape (sends,).
     """
 
     finish_ticks: int
@@ -47,7 +49,9 @@ def contributions_to_owners(
     """Return the contributions of a combining collective in which one rank wants each chunk.
 
     Args:
-        spread: of an allreduce: the allgather after it, in which one rank holds each chunk.
+        collective: The combining collective.
+        spread: The following allgather of an allreduce, in which one rank holds each chunk. None:
+            the collective has one phase.
     """
     contributions = []
     for chunk in range(collective.num_chunks):
@@ -73,11 +77,13 @@ class _MessageHop(NamedTuple):
     """A hop of a message.
 
     Attributes:
-        predecessors: pairs (hop, way) that have to have arrived when it starts. Empty for a first
-            hop.
-        reduce: whether it is the last hop of a contribution.
-        message: message number.
-        priority: order of placement.
+        chunk: Chunk number.
+        route: Route number.
+        predecessors: Pairs (hop, route) that must arrive before the hop starts. Empty for the first
+            hop of a contribution.
+        reduce: Whether the hop is the last one of a contribution.
+        message: Message number.
+        priority: Sort key in the placement order.
     """
 
     chunk: int
@@ -94,13 +100,14 @@ def schedule_direct(
     limit: int,
     copies: Iterable[ChunkSend] = (),
 ) -> DirectSchedule | None:
-    """Return a schedule. None: there is none within the time.
+    """Return a schedule that finishes before a limit. None: no such schedule is known.
 
     Args:
-        problem: an allgather on the machine, of chunks of that size.
-        limit: ticks.
-        copies: sends of the results, each chunk from where it is reduced. Those of one chunk that
-            share a stem are sent one by one.
+        problem: Allgather on the machine, with chunks of the same size.
+        contributions: Contributions to send.
+        limit: Upper limit on the completion time, exclusive, ticks.
+        copies: Sends of the results, each chunk from its reducing rank. Copies of one chunk with a
+            common first part of their routes are sent one by one.
     """
     paths = _shortest_paths(problem, contributions)
     if (
@@ -135,7 +142,7 @@ def schedule_direct(
 def _place_hops(
     problem: SchedulingProblem, hops: Sequence[_MessageHop], limit: int
 ) -> DirectSchedule | None:
-    """Return when each hop is, the best that is right of two ways to place them. None: none is."""
+    """Return the first valid of two placements, justified or in order. None: neither is valid."""
     waiting = ProjectSchedule(
         problem, [(hop.route,) for hop in hops], [hop.predecessors for hop in hops]
     )
@@ -151,9 +158,9 @@ def _place_hops(
 def _is_contribution_first(
     problem: SchedulingProblem, hops: Sequence[_MessageHop], starts: Sequence[int]
 ) -> bool:
-    """Return whether ranks send their contributions before others are reduced into them.
+    """Return whether each rank sends its contribution before it reduces others into the chunk.
 
-    A rank sends its whole value of a chunk, which would include contributions reduced before.
+    A rank sends its current value of a chunk, which includes the contributions reduced so far.
     """
     comes: dict[tuple[int, int], int] = {}
     for start, hop in zip(starts, hops, strict=True):
@@ -187,7 +194,7 @@ def _to_columns(
 def _shortest_paths(
     problem: SchedulingProblem, contributions: Sequence[Contribution]
 ) -> list[list[int]]:
-    """Return over which ways each goes: of the shortest those that are least loaded by then."""
+    """Return the path of each contribution: the least loaded one of the shortest, in order."""
     far, load, paths = problem.distances_of(0).tolist(), [0] * len(problem.capacity), []
     for _, src, goal in contributions:
         path, rank = list[int](), src
@@ -214,7 +221,7 @@ def _route_load(problem: SchedulingProblem, load: Sequence[int], route: int) -> 
 
 
 def _max_busy_units(problem: SchedulingProblem, paths: Iterable[Sequence[int]]) -> int:
-    """Return the units for which something is held at the least."""
+    """Return the largest busy time of a resource, a lower bound on the completion time, units."""
     load = [0] * len(problem.capacity)
     for path in paths:
         for route in path:

@@ -61,13 +61,14 @@ class Epochs:
     Attributes:
         problem: The problem.
         length: Length of an epoch, units.
-        delay: By route: number of epochs between a send and the first epoch in which the chunk can
-            be forwarded.
-        spans: By route: the uses of resources, hop by hop.
-        distance: By source and destination rank: fewest epochs of a path, without contention.
+        delay: Number of epochs between a send and the first epoch in which the chunk can be
+            forwarded, shape (routes,).
+        spans: Resource uses of each route, hop by hop.
+        distance: Fewest epochs of a path without contention, shape (ranks, ranks), by source and
+            destination.
         first_epoch: Number of epochs before epoch 0 of the model, in earlier rounds of A*.
-        sizes: By chunk size: its epochs, if there are several sizes. The other attributes are those
-            of the smallest size.
+        sizes: Epochs for each chunk size, if there are several. The other attributes are those of
+            the smallest size.
     """
 
     problem: SchedulingProblem
@@ -112,7 +113,7 @@ class Epochs:
         return self.spans[route]
 
     def earliest(self, chunk: int) -> list[int]:
-        """Return, for each rank, the first epoch in which a chunk can be there."""
+        """Return the first epoch in which a chunk can be at each rank."""
         return [
             int(k)
             for k in self.for_chunk(chunk).distance[sorted(self.problem.holders[chunk])].min(axis=0)

@@ -59,7 +59,7 @@ class _HorizonSearch:
         solver: Its solver.
         length: Length of an epoch, microseconds.
         spending: The budget.
-        results: By number of epochs: the flows. None: proved to be infeasible.
+        results: Flows for each number of epochs. None: proved to be infeasible.
     """
 
     program: FlowProgram
@@ -247,7 +247,7 @@ def _build_problem(request: Request, options: Options, dual: Dual) -> FlowProble
 def _epoch_lengths(
     request: Request, options: Options, program: FlowProgram, bound_us: Fraction
 ) -> Iterator[Fraction]:
-    """Yield lengths of epochs in microseconds: the requested one, or shorter and shorter ones.
+    """Yield epoch lengths in microseconds: the requested one, or ever shorter ones.
 
     Raises:
         ParameterError: The requested length is invalid.

@@ -52,9 +52,9 @@ class EpochState:
     """The state at the start of a model: the Q of appendix D, and the use of resources.
 
     Attributes:
-        available_from: By (chunk, rank): first epoch in which the chunk is at the rank. 0 for
+        available_from: First epoch in which a chunk is at a rank, keyed by (chunk, rank). 0 for
             holders.
-        reservations: By (resource, epoch): capacity that sends of earlier rounds use.
+        reservations: Capacity that sends of earlier rounds use, keyed by (resource, epoch).
     """
 
     available_from: dict[tuple[int, int], int]
@@ -240,7 +240,7 @@ class EpochMilp:
         """Add buffer variables B of a chunk on a rank, and flow conservation: F <= B.
 
         Args:
-            arrivals: By epoch: the sends that arrive.
+            arrivals: Arriving sends of each epoch.
             departures: The sends from this rank, with their epochs.
         """
         model, epochs = self.model, sorted(arrivals)
@@ -262,13 +262,13 @@ class EpochMilp:
         first_epoch: int | None,
         departures: list[tuple[int, IntVar]],
     ) -> None:
-        """Add that a rank forwards a chunk at its arrival or from its limited buffer (appendix B).
+        """Require that a rank forwards a chunk at its arrival or from its limited buffer.
 
-        A chunk may leave the buffer at any epoch, as by the paper's variable X.
+        A chunk may leave the buffer at any epoch, as with the paper's variable X (appendix B).
 
         Args:
             rank: The rank.
-            arrivals: By epoch: the sends that arrive.
+            arrivals: Arriving sends of each epoch.
             first_epoch: Epoch of the chunk's arrival by a send of an earlier round. None: no such
                 send.
             departures: The sends from this rank, with their epochs.

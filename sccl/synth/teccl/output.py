@@ -69,7 +69,9 @@ def teccl_output(
     """Return the JSON output.
 
     Args:
-        bandwidth: File of the reduced bandwidth. None: none.
+        result: The schedule, with its events.
+        file: File of the schedule. None: not written.
+        bandwidth: File of the reduced bandwidth. None: full bandwidth.
     """
     from sccl.synth.teccl.combining import CombiningChoice  # noqa: PLC0415 - loads solvers
     from sccl.synth.teccl.phase_search import ScheduleOrigin  # noqa: PLC0415
@@ -103,7 +105,7 @@ def _check_last_finish(result: Synthesis) -> Fraction:
     """Return the lower bound for schedules of these chunks, for any priorities.
 
     Raises:
-        ContradictionError: The schedule finishes before it.
+        ContradictionError: The schedule finishes before this bound.
     """
     from sccl.synth.packing.by_time.time_bound import compute_time_bound  # noqa: PLC0415 - loads NumPy
 
@@ -115,10 +117,10 @@ def _check_last_finish(result: Synthesis) -> Fraction:
 
 
 def _concurrent_parts(result: Synthesis, priorities: tuple[int, ...]) -> tuple[TenantPart, ...]:
-    """Return when each of several collectives has finished. Without priorities none.
+    """Return the completion times of concurrent collectives. Without priorities none.
 
     Raises:
-        ContradictionError: One finishes before its lower bound.
+        ContradictionError: A collective finishes before its lower bound.
     """
     from sccl.prove.bounds.time_cuts import completion_time_bound  # noqa: PLC0415 - loads solvers
 
@@ -147,11 +149,13 @@ def _require_not_before(plan: AnySchedule, finish: int, lower_bound: Fraction, o
     """Check that a part of a schedule does not finish before its lower bound.
 
     Args:
-        finish: Tick at which it finishes.
-        lower_bound: The bound in microseconds.
+        plan: The schedule.
+        finish: Completion time of the part, ticks.
+        lower_bound: Lower bound on it, microseconds.
+        of: Name of the part in the message.
 
     Raises:
-        ContradictionError: It does.
+        ContradictionError: The part finishes before its lower bound.
     """
     require_at_least_bound(
         Fraction(finish * plan.tick_ps, 10**6),

@@ -1,7 +1,7 @@
-"""One phase of a collective: sends on one machine, improved until the bound is attained.
+"""Improve the schedule of one phase of a collective until it attains its lower bound.
 
-A combining collective is planned as its dual on the reversed machine, and allreduce as both, one
-after the other (:mod:`sccl.collectives.duals`).
+A combining collective is planned as its dual on the reversed machine. An allreduce has both phases,
+one after the other (:mod:`sccl.collectives.duals`).
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class ProgressListeners:
     """Progress callbacks.
 
     Attributes:
-        on_improvement: receives the best finish so far and the bound, microseconds.
-        on_epochs: receives the length of an epoch, microseconds, and the epochs of a schedule.
+        on_improvement: Called with the best objective so far and its lower bound, microseconds.
+        on_epochs: Called with the length of an epoch, microseconds, and the number of epochs.
     """
 
     on_improvement: Callable[[float, float], None]
@@ -76,27 +76,29 @@ class ProgressListeners:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOrigin:
-    """The method that found the returned schedule, for collectives that do not combine."""
+    """Method that found the returned schedule, for collectives without reductions."""
 
     found_by: str
 
 
 @dataclass
 class PhaseSearch:
-    """A phase.
+    """A search for a schedule of one phase.
 
     Attributes:
-        options: options of the scheduling.
-        sends: the best. None: there is none yet.
-        lower_bound: lower bound in units for schedules of such chunks, or, for several tenants, on
-            the
-            weighted sum of their finishes.
-        steady_lower_bound: the lower bound at constant bandwidth.
-        earliest_finishes: lower bounds on the finishes of tenants, units.
-        method: method that found the best: list scheduling, or a model. Empty: none yet.
-        is_bound_by_search: whether the lower bound is a result of the solver.
-        is_exhausted: whether the model of all chunks has nothing better.
-        stop_reason: why list scheduling ended before its effort was spent.
+        problem: Scheduling problem of the phase.
+        options: Options of TE-CCL.
+        sends: Sends of the best schedule. None: no schedule is known.
+        lower_bound: Lower bound on the completion time with these chunks, units. For concurrent
+            collectives with priorities: on the weighted sum of their completion times.
+        steady_lower_bound: Lower bound on the completion time at constant bandwidth, units.
+        earliest_finishes: Lower bounds on the completion times of concurrent collectives, units.
+        listeners: Progress callbacks.
+        stop_reason: Why list scheduling ended before its budget was spent.
+        method: Method that found the best schedule: list scheduling, or a model. Empty: no
+            schedule is known.
+        is_bound_by_search: Whether the solver proved the lower bound.
+        is_exhausted: Whether the model of all chunks has no better schedule.
     """
 
     problem: SchedulingProblem
@@ -112,47 +114,47 @@ class PhaseSearch:
     is_exhausted: bool = False
     model_type: ClassVar[type[IntervalModel]] = IntervalModel
     intervals_per_route: ClassVar[int] = 1
-    """Number of intervals for a chunk and a way in a model."""
+    """Number of intervals per chunk and route in a model."""
     max_intervals: ClassVar[int] = MAX_INTERVALS
-    """Intervals of a model of all chunks at once."""
+    """Maximum number of intervals in a model of all chunks."""
     min_units: ClassVar[float] = 1e-3
-    """Minimum effort for a neighbourhood."""
+    """Minimum effort for a neighborhood."""
     full_model_units: ClassVar[tuple[float, float]] = (2.0, 1.0)
-    """Effort for all chunks at once, and for one of each orbit."""
+    """Effort for a model of all chunks, and for one with a chunk of each orbit."""
 
     @property
     def finish(self) -> int:
-        """Return the units after which all has arrived."""
+        """Return the completion time, in units."""
         if self.sends is None:
             return INFINITE
         return self.problem.finish(self.sends)
 
     @property
     def objective(self) -> int:
-        """Return the objective: for one tenant the finish."""
+        """Return the objective: the completion time, or its weighted sum with priorities."""
         return INFINITE if self.sends is None else self.problem.objective(self.sends)
 
     @property
     def finish_ticks(self) -> int:
-        """Return the ticks after which all has arrived."""
+        """Return the completion time, in ticks."""
         return self.finish * self.problem.unit
 
     @property
     def target(self) -> int:
-        """Return the units after which a finish is near enough to the bound."""
+        """Return the largest objective within the requested gap of the lower bound, in units."""
         return max(self.lower_bound, int(self.lower_bound * (1 + Fraction(self.options.gap))))
 
     def to_us(self, units: int) -> float:
-        """Return units in microseconds."""
+        """Convert units to microseconds."""
         return units * self.problem.unit * self.problem.clock.tick_ps / 10**6
 
     def durations(self, sends: Sends) -> NDArray[np.int64]:
-        """Return of each transfer the ticks from its start until it has arrived."""
+        """Return the ticks between start and arrival of each send, shape (sends,)."""
         costs = np.array(self.problem.costs, dtype=np.int64) * self.problem.unit
         return costs[np.array(self.problem.size, dtype=np.int64)[sends.chunk], sends.link]
 
     def to_sends(self) -> Sends:
-        """Return the sends, in ticks and by columns."""
+        """Return the sends as columns, with starts in ticks."""
         rows = [(s.start * self.problem.unit, s.chunk, s.route) for s in self.sends or ()]
         table = np.array(rows, dtype=np.int64).reshape(-1, 3)
         return Sends(
@@ -172,19 +174,19 @@ class PhaseSearch:
             self.sends, self.method = kept
 
     def report(self) -> None:
-        """Report the best value and the bound: for several tenants the mean."""
+        """Report the objective and its bound, as a weighted mean, in microseconds."""
         all_of_it = sum(self.problem.priorities)
         self.listeners.on_improvement(
             self.to_us(self.objective) / all_of_it, self.to_us(self.lower_bound) / all_of_it
         )
 
     def improve(self, effort: Effort) -> None:
-        """Improve the schedule until it is near enough to the bound, or the effort is spent.
+        """Improve the schedule until it is within the gap, or the budget is spent.
 
         Raises:
-            ParameterError: the options are contradictory.
-            TooLargeError: a model would be too large.
-            KeyboardInterrupt: the user interrupted. Results so far are kept.
+            ParameterError: The options are contradictory.
+            TooLargeError: A model would be too large.
+            KeyboardInterrupt: The user interrupted. Results so far are kept.
         """
         target, spending = self.target, EffortMeter(effort)
         if self.options.model in EPOCH_MODELS:
@@ -232,7 +234,7 @@ class PhaseSearch:
             search.find_min_epochs(spending, target, None if self.sends is None else self.finish)
 
     def _improve_in_rounds(self, search: EpochSearch, spending: EffortMeter, count: int) -> None:
-        """Take the schedule of A*, even if it is slower. Keep the earlier one if rounds do not end.
+        """Keep the schedule of A*, even if it is slower. If it has none, keep the earlier one.
 
         Args:
             search: The search, with epochs and symmetries.
@@ -254,7 +256,7 @@ class PhaseSearch:
             self.listeners.on_epochs(epoch_us, count)
 
     def _symmetry_actions(self) -> Iterator[SymmetryAction]:
-        """Yield groups of symmetries of which all chunks at once are looked at. The last alone."""
+        """Yield symmetries to impose on a model of all chunks. The last one is the identity."""
         problem = self.problem
         if len(problem.capacity) == len(problem.topology.links) and len(problem.priorities) == 1:
             for group in islice(free_symmetries(problem.topology, problem.collective), _MAX_GROUPS):
@@ -288,20 +290,19 @@ class PhaseSearch:
             self._mark_exhausted()
 
     def _cutoff(self) -> int:
-        """Return the units in less than which a model is to finish."""
+        """Return the completion time that a model must beat, in units."""
         return self.finish
 
     def _mark_exhausted(self) -> None:
-        """Take note that the model of all chunks has nothing better."""
+        """Record that the model of all chunks has no better schedule."""
         self.is_exhausted = True
         if self.problem.is_link_only:
             self.lower_bound, self.is_bound_by_search = self.objective, True
 
     def _horizon(self) -> int:
-        """Return the units by which all has arrived in any better schedule.
+        """Return an upper bound on the completion time of any better schedule, in units.
 
-        For several tenants one may be later if the others can compensate with their earliest
-        finishes.
+        With priorities, one collective may finish later if the others finish as early as possible.
         """
         if len(self.earliest_finishes) == 1:
             return self._cutoff() - 1
@@ -320,17 +321,21 @@ def build_phase(  # noqa: PLR0913 - independent inputs
     listeners: ProgressListeners,
     backwards: bool = False,
 ) -> PhaseSearch:
-    """Return a phase, with its first schedule if list scheduling supports the options.
+    """Build the search of a phase, with a first schedule if list scheduling supports the options.
 
     Args:
-        spec: collective of the phase. It does not combine.
-        size_bytes: size of C chunks, or of an element if chunks have counts.
-        backwards: whether the machine is reversed, and schedules on it are read backwards.
+        machine: The machine of the phase.
+        spec: Collective of the phase, without reductions.
+        options: Options of TE-CCL.
+        size_bytes: Size of C chunks, or of an element if chunks have counts.
+        effort: The budget.
+        listeners: Progress callbacks.
+        backwards: Whether the machine is reversed and the schedule will be reversed in time.
 
     Raises:
-        InputError: the machine or the collective is not supported, or there are too many transfers.
-        NoScheduleError: time ran out before there was one.
-        KeyboardInterrupt: the user interrupted before there was one.
+        InputError: The machine or the collective is not supported, or the transfers are too many.
+        NoScheduleError: Time ran out before there was a schedule.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     collective = spec.at(spec.unit * options.chunks)
     wanted = sum(
@@ -347,11 +352,11 @@ def build_phase(  # noqa: PLR0913 - independent inputs
     request = Request(machine, spec, size_bytes)
     model = AlphaModel(options.alpha)
     first, ended = None, NOT_STOPPED
-    alike = not collective.counts  # others TACOS does not take
+    alike = not collective.counts  # TACOS supports only chunks of one size
     rounds = options.model == "astar"
     begins = options.buffers is None and (rounds or not options.epochs)
     if alike and begins:
-        # one of A* is kept only if its rounds do not end
+        # a schedule for A* is kept only if its rounds do not end
         improve = 0.0 if rounds else min(1.0, effort.units or 1.0)
         first, ended = warm_start_from_tacos(
             request, options.chunks, options.alpha, effort, improve
@@ -379,7 +384,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
         sends = None if sends is None else serial_schedule(problem, sends, 0)
         if (
             sends is not None and problem.finish(sends) >= INFINITE
-        ):  # over links that are out for good
+        ):  # over links that are out forever
             sends = None
     soonest: tuple[int, ...] = (lower_bound,)
     if options.priorities:
@@ -395,7 +400,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
 def _separate_lower_bounds(
     machine: Topology, spec: Spec, problem: SchedulingProblem, size_bytes: int, chunks: int
 ) -> tuple[int, ...]:
-    """Return the units that each of several collectives takes at the least, if it is alone."""
+    """Return a lower bound for each of several concurrent collectives alone, in units."""
     lower_bounds = []
     for part in spec.single_specs():
         collective, its = part.at(part.unit * chunks), problem.clock
@@ -410,10 +415,10 @@ def _separate_lower_bounds(
 
 
 def _joint_lower_bound(priorities: Sequence[int], soonest: Sequence[int], lower_bound: int) -> int:
-    """Return a lower bound on the weighted sum of finishes.
+    """Return a lower bound on the weighted sum of completion times.
 
-    None is before the earliest possible finish of its tenant, and the last of them not before the
-    lower bound of all.
+    Each collective finishes no earlier than its own bound, and the last one no earlier than the
+    bound of all together.
     """
     value = sum(p * finish for p, finish in zip(priorities, soonest, strict=True))
     pairs = zip(priorities, soonest, strict=True)

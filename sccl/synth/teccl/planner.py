@@ -1,4 +1,4 @@
-"""From a request to a schedule: its phases, each improved, and a lower bound."""
+"""Plan a request with TE-CCL: build its phases, improve each, and compute a lower bound."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from sccl.synth.teccl.time_varying_plans import VaryingBandwidthSearch
 
 @dataclass(frozen=True, slots=True)
 class EpochProgress:
-    """The best schedule so far is in so many epochs of so many microseconds, of a model."""
+    """Epoch length, number of epochs, and model of the best schedule so far."""
 
     epoch_us: float
     epochs: int
@@ -42,11 +42,11 @@ class EpochProgress:
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return the best schedule of chunks that is found, with a lower bound.
+    """Return the best schedule of the search, with a lower bound.
 
     Raises:
-        InputError: the options do not fit the request, or the result would be too large.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: The options do not fit the request, or the result would be too large.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     _check_options(options, request.spec)
     if options.model == "lp":
@@ -86,8 +86,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     except NoScheduleError as error:
         return Inconclusive(error.reason)
     units = STEP_EFFORT if effort.units is None else effort.units
-    share = 1 if dual.phases == 1 else 2  # the other half is for both together
-    is_direct = dual.on_reversed and options.combine == "direct"  # nothing comes of its phase
+    share = 1 if dual.phases == 1 else 2  # the other half is for both phases together
+    is_direct = dual.on_reversed and options.combine == "direct"  # the phase would not be used
     try:
         for phase in () if ended or is_direct else phases:
             if left := spending.remaining(units / len(phases) / share):
@@ -126,10 +126,10 @@ SOLVERS_BY_MODEL = {
 
 
 def _check_options(options: Options, spec: Spec) -> None:
-    """Check that options fit one another, and the collective.
+    """Check that the options fit one another and the collective.
 
     Raises:
-        ParameterError: they do not.
+        ParameterError: They do not.
     """
     if options.solver not in SOLVERS_BY_MODEL[options.model]:
         raise ParameterError(
@@ -175,13 +175,13 @@ def _check_options(options: Options, spec: Spec) -> None:
 
 
 def _check_no_epochs(options: Options) -> None:
-    """Check that no option is about epochs if the method uses none.
+    """Check that no option refers to epochs if the method has none.
 
-    If bandwidth varies, epochs of some length are used after methods without any, and an option may
-    set their number.
+    With varying bandwidth, models with epochs follow the methods without. Then options may set the
+    epoch length but not the number of epochs.
 
     Raises:
-        ParameterError: an option is.
+        ParameterError: An option refers to epochs.
     """
     values = {"epoch": options.epoch, "multiplier": options.multiplier, "epochs": options.epochs}
     defaults = {"epoch": "auto", "multiplier": 1, "epochs": 0}
@@ -194,10 +194,10 @@ def _check_no_epochs(options: Options) -> None:
 
 
 def _check_priorities(spec: Spec, options: Options) -> None:
-    """Check that there is a priority for each of several collectives, if there are any.
+    """Check that there is one priority for each of several collectives, if there are any.
 
     Raises:
-        ParameterError: there are not, or they are not served.
+        ParameterError: Their number is wrong, or the request does not support them.
     """
     if not options.priorities:
         return

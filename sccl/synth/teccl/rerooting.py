@@ -1,9 +1,10 @@
-"""Chains with other roots: trees modified so that they meet elsewhere, at one rank or at two.
+"""Improve the roots of allreduce chains: one root per chunk, or two ranks that exchange.
 
-A chunk's trees get another root by reversing the sends between it and the old one. If a neighbour
-sends the root its partial result, and gets the result from there, the two may exchange instead: the
-root sends its value without the neighbour's part, at the same time, and both have all. So the
-longest path consists of both parts, and not of the path there and back.
+A chunk's trees get another root by reversing the sends on the path between it and the old root. A
+neighbor of the root may send it the partial result and receive the result from it. These two can
+exchange instead: at the same time the root sends its value without the neighbor's part, and then
+both have the result. So the critical path consists of the longer direction of this exchange, and
+not of both directions one after the other.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class RootedTrees:
     """The trees of a chunk.
 
     Attributes:
-        up: by rank but the root: the way on which it sends its partial result.
-        down: by rank but the root: the way on which it gets the result.
-        partner: who exchanges with the root. None: nobody does.
+        root: The root.
+        up: Route on which each rank except the root sends its partial result.
+        down: Route on which each rank except the root receives the result.
+        partner: Rank that exchanges with the root. None: no exchange.
     """
 
     root: int
@@ -44,7 +46,7 @@ class RootedTrees:
 
 @dataclass(frozen=True, slots=True)
 class _SendTask:
-    """Something sent; ``predecessors`` are tasks of the same chunk, by their places."""
+    """A send. ``predecessors`` are indices of sends of the same chunk."""
 
     route: int
     reduce: bool
@@ -52,7 +54,7 @@ class _SendTask:
 
 
 def chain_trees(problem: SchedulingProblem, chain: Sequence[ChunkSend]) -> list[RootedTrees]:
-    """Return the trees of chains of one root each."""
+    """Return the trees of each chunk of a chain. Each chunk has one root."""
     up: list[dict[int, int]] = [{} for _ in range(problem.chunks)]
     down: list[dict[int, int]] = [{} for _ in range(problem.chunks)]
     for send in chain:
@@ -70,14 +72,17 @@ def reroot_chains(
     units: float,
     deadline_passed: Callable[[], bool],
 ) -> Chain:
-    """Return chains with the best roots that are found.
+    """Return chains with the best roots of a local search.
 
-    First all chunks get the root from which their ways are shortest, of trees turned, and of trees
-    grown from pairs that exchange. Then one chunk after the other gets others, while that helps.
+    First all chunks get trees with the shortest critical path: re-rooted ones, or trees that grow
+    from a pair of ranks that exchange. Then the chunks get other trees one by one, as long as the
+    schedule improves.
 
     Args:
-        units: effort of the caller. Less than one unit leaves fewer tries.
-        deadline_passed: whether time has run out.
+        problem: Allgather of the chunks.
+        chain: Sends of the initial schedule.
+        units: Effort limit of the caller. Less than one unit reduces the number of tries.
+        deadline_passed: Whether the deadline has passed.
     """
     search = _RootSearch(problem, chain_trees(problem, chain), chain)
     max_sends = int(MAX_PLACED_SENDS * min(1.0, units))
@@ -102,7 +107,7 @@ class _RootSearch:
         self._tree_options = [[*a, b] for a, b in zip(turned, self._grown_trees, strict=True)]
 
     def run(self, max_tries: int, deadline_passed: Callable[[], bool]) -> None:
-        """Look for better roots, one chunk after the other so many times at the most."""
+        """Search for better roots, with a limit on the tries for single chunks."""
         self._try_trees(self.trees)
         self._try_trees([options[0] for options in self._tree_options])
         self._try_trees(self._grown_trees)
@@ -122,7 +127,7 @@ class _RootSearch:
                         )
 
     def _grow_all(self) -> Iterator[RootedTrees]:
-        """Yield of each chunk the trees grown from a pair, for which ways are short and free."""
+        """Yield trees of each chunk that grow from a pair over short, lightly loaded routes."""
         problem, load = self.problem, [0] * len(self.problem.capacity)
         pairs = sorted((self._pair_time(path), path) for path in self._opposite_route)[:MAX_TRIES]
         for chunk_trees in self.trees:
@@ -142,7 +147,7 @@ class _RootSearch:
             yield best
 
     def _pair_time(self, path: int) -> int:
-        """Return the units of a chunk whose trees grow from the ends of a way."""
+        """Return a chunk's time without contention if its trees grow from the ends of a route."""
         problem = self.problem
         far, ends = (
             problem.earliest_arrival[: problem.ranks],
@@ -154,7 +159,7 @@ class _RootSearch:
         )
 
     def _grow_trees(self, load: Sequence[int], path: int) -> RootedTrees:
-        """Return the trees of shortest ways into and out of the ends of a way."""
+        """Return shortest trees into and out of the two ends of a route, which exchange."""
         src, dst = self.problem.src, self.problem.dst
         root, twin = dst[path], src[path]
         up = self._shortest_tree(load, (root, twin), self.problem.routes_to, src)
@@ -170,7 +175,7 @@ class _RootSearch:
         paths: Sequence[Sequence[int]],
         ends: Sequence[int],
     ) -> dict[int, int]:
-        """Return for each rank but roots the way to it, the least loaded among the shortest."""
+        """Return the last route to each rank except the roots: shortest, then least loaded."""
         problem, shortest = self.problem, dict[int, int]()
         heap = [(0, 0, root, -1) for root in roots]
         done: set[int] = set()
@@ -188,7 +193,7 @@ class _RootSearch:
         return shortest
 
     def _candidate_roots(self, trees: RootedTrees) -> list[RootedTrees]:
-        """Return the trees of the roots from which ways are shortest, the best first."""
+        """Return re-rooted trees, those with the shortest time without contention first."""
         candidates = []
         for root in range(self.problem.ranks):
             turned = self._reroot(trees, root)
@@ -199,14 +204,14 @@ class _RootSearch:
         ]
 
     def _partner_options(self, trees: RootedTrees) -> Iterator[RootedTrees]:
-        """Yield the same trees with each that might exchange with the root."""
+        """Yield the same trees with each neighbor that can exchange with the root."""
         src, dst = self.problem.src, self.problem.dst
         for rank, path in trees.up.items():
             if dst[path] == trees.root and src[trees.down[rank]] == trees.root:
                 yield replace(trees, partner=rank)
 
     def _reroot(self, trees: RootedTrees, root: int) -> RootedTrees | None:
-        """Return trees with another root. None: some way does not lead back."""
+        """Return trees with another root. None: a route has no opposite."""
         up = self._reverse_path(trees.up, self.problem.dst, trees.root, root)
         down = self._reverse_path(trees.down, self.problem.src, trees.root, root)
         return None if up is None or down is None else RootedTrees(root, up, down)
@@ -225,7 +230,7 @@ class _RootSearch:
         return reversed_paths
 
     def _ideal_time(self, trees: RootedTrees) -> int:
-        """Return the units that a chunk takes if nothing is in the way."""
+        """Return the time of a chunk without contention, in units."""
         tasks = self._send_tasks(trees)
         starts = self._earliest_starts(tasks)
         return max(
@@ -268,10 +273,10 @@ class _RootSearch:
         return tasks
 
     def _try_trees(self, trees: list[RootedTrees]) -> bool:
-        """Place all sends. Return whether that is better, and keep it if so.
+        """Schedule all sends. Return whether this is an improvement, and keep it if so.
 
-        Chunks whose trees stay are placed in their order, others by the earliest possible start of
-        each send.
+        Chunks with unchanged trees keep their order. Sends of the others are sorted by their
+        earliest start.
         """
         paths, needs, starts, rows = [], [], list[int](), list[tuple[int, _SendTask]]()
         for chunk, chunk_trees in enumerate(trees):
@@ -303,7 +308,7 @@ class _RootSearch:
         return True
 
     def _is_exchange_valid(self, trees: Sequence[RootedTrees], chain: Chain) -> bool:
-        """Return whether of two that exchange each sends before the other's part has come."""
+        """Return whether both ranks of each exchange send before they receive the other's part."""
         at = {(s.chunk, s.route): s.start for s in chain if s.reduce}
         for chunk, chunk_trees in enumerate(trees):
             if chunk_trees.partner is not None:
@@ -316,7 +321,7 @@ class _RootSearch:
 
 
 def _leaves_first(paths: dict[int, int], towards: Sequence[int], root: int) -> list[int]:
-    """Return all ranks but the root, those that are farther from it in a tree first."""
+    """Return all ranks except the root, those farther from it in the tree first."""
     depth = {root: 0}
     for rank in paths:
         path = [rank]

@@ -1,11 +1,12 @@
 """Lower bounds for schedules with varying bandwidth, in addition to those at full bandwidth.
 
-- The first tick at which a chunk can be at a rank: a later start on a way never arrives earlier, so
-  Dijkstra's search by times of arrival finds it. If there is none, there is no schedule.
-- Each chunk that a rank wants and does not hold comes over some link into it, and each chunk that
-  it alone holds and others want leaves it. A link passes chunks one after the other, so by a tick
-  their number is at most the data that its rate allows by then over a chunk's bytes, rounded down.
-  A chunk arrives no earlier than the link's lag after that.
+- The earliest arrival of each chunk at its destinations. A later start on a route never arrives
+  earlier, so Dijkstra's algorithm by arrival times finds it. Without such a path there is no
+  schedule.
+- Each chunk that a rank demands and does not hold enters it over some link. Each chunk that only
+  this rank holds and others demand leaves it. A link passes chunks one after the other. So until a
+  tick it passes at most as many chunks as the data that its rate allows, divided by a chunk's bytes
+  and rounded down. A chunk arrives no earlier than the link's lag after that.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
 
 
 def varying_lower_bound(problem: SchedulingProblem) -> int:
-    """Return a lower bound in ticks. 0: nothing is known beyond bounds at full bandwidth.
+    """Return a lower bound in ticks. 0: the problem is too large for this bound.
 
     Raises:
-        UnreachableError: a chunk cannot come to where it is wanted.
+        UnreachableError: A chunk cannot reach a destination.
     """
     far = latest_arrival(
         problem, lambda chunk, path, tick: problem.arrival(ChunkSend(tick, chunk, path))
@@ -36,14 +37,15 @@ def varying_lower_bound(problem: SchedulingProblem) -> int:
 
 
 def latest_arrival(problem: SchedulingProblem, arrives: Callable[[int, int, int], int]) -> int:
-    """Return the time by which each chunk can be where it is wanted, if nothing is in the way.
+    """Return the latest of the earliest arrivals of all demands, without contention.
 
     Args:
-        arrives: says of a chunk, a way and a time when what then sets out arrives, at least FAR if
-            it never does; what sets out later arrives no earlier.
+        problem: The problem.
+        arrives: Arrival time of a chunk that starts on a route at a time: (chunk, route, time). At
+            least :data:`INFINITE` if it never arrives. A later start arrives no earlier.
 
     Raises:
-        UnreachableError: a chunk cannot come to where it is wanted.
+        UnreachableError: A chunk cannot reach a destination.
     """
     kinds = list(zip(problem.size, problem.holders, strict=True))
     if len(set(kinds)) * len(problem.src) > MAX_SMALL_MODEL:
@@ -70,7 +72,7 @@ def latest_arrival(problem: SchedulingProblem, arrives: Callable[[int, int, int]
 def _earliest_arrivals(
     problem: SchedulingProblem, chunk: int, arrives: Callable[[int, int, int], int]
 ) -> dict[int, int]:
-    """Return the first time at which a chunk can be at each rank to which it can come."""
+    """Return the earliest arrival of a chunk at each rank that it can reach."""
     arrivals: dict[int, int] = {}
     heap = [(0, rank) for rank in sorted(problem.holders[chunk])]
     while heap:
@@ -87,9 +89,9 @@ def _earliest_arrivals(
 
 
 def _link_bound(problem: SchedulingProblem) -> int:
-    """Return the tick by which links can have brought to each rank, or from it, what they must.
+    """Return the tick by which links can have carried the required chunks of each rank.
 
-    Of chunks of several sizes all are counted as if they had the least.
+    Chunks of several sizes all count as chunks of the smallest size.
     """
     last, links, varied = 0, problem.topology.links, problem.varying_routes[0]
     for rank in range(problem.ranks):
@@ -120,7 +122,7 @@ def _link_bound(problem: SchedulingProblem) -> int:
 def _first_tick_for(
     problem: SchedulingProblem, varied: VaryingRoutes, links: list[int], chunks: int
 ) -> int | None:
-    """Return the first tick by which some links can have passed so many chunks. None: never."""
+    """Return the first tick by which links can have passed that many chunks. None: never."""
     lags = [problem.clock.lag(link) for link in links]
 
     def is_sufficient(tick: int) -> bool:

@@ -35,7 +35,7 @@ class VaryingEpochs(Epochs):
 
     Attributes:
         varying_routes: Additional time of routes, by their start.
-        offsets: By resource: start of its epochs, units.
+        offsets: Start of the epochs of each resource, units.
         single_chunk_links: Links that carry at most one chunk in an epoch.
     """
 

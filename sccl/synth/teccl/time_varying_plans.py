@@ -48,12 +48,15 @@ PlanFunction = Callable[[Request, Options, Effort, Notify], Outcome]
 
 @dataclass
 class VaryingBandwidthSearch:
-    """A search for plans where bandwidth varies.
+    """A search for schedules with varying bandwidth.
 
     Attributes:
-        on_improvement: called with what the best takes, and what none takes less than,
-            microseconds.
-        plan_function: what plans at a bandwidth that does not, or in epochs.
+        request: Machine, collective, and size.
+        options: Options of TE-CCL.
+        effort: The budget.
+        notify: Receiver of events about the best schedule.
+        on_improvement: Called with the best completion time and its lower bound, microseconds.
+        plan_function: Planner at constant bandwidth, or in epochs.
     """
 
     request: Request
@@ -71,12 +74,11 @@ class VaryingBandwidthSearch:
         self._lower_bound, self._scope = Fraction(0), ""
 
     def find_best(self) -> Outcome:
-        """Return the best plan of all.
+        """Return the best schedule of all plans.
 
         Raises:
-            InputError: the options do not fit the request, or nothing can come to where it is
-                wanted.
-            KeyboardInterrupt: the user interrupted before there was a schedule.
+            InputError: The options do not fit the request, or a chunk cannot reach a destination.
+            KeyboardInterrupt: The user interrupted before there was a schedule.
         """
         self._bandwidth.check_fits(self.request.topology)
         spending, ended = EffortMeter(self.effort), NOT_STOPPED
@@ -112,19 +114,19 @@ class VaryingBandwidthSearch:
         return self._result is not None and self._result.objective <= self._lower_bound * gap
 
     def _candidate_plans(self, spending: EffortMeter, units: float) -> Iterator[Outcome]:
-        """Yield what is planned, one after the other."""
+        """Yield the outcome of each plan, one after the other."""
         combines, topology = self.request.spec.combining, self.request.topology
         rounds = EFFORT_PARTS if combines else EFFORT_PARTS // 2
-        # of two that exchange one may come later than planned, and be sent back: so trees alone
+        # An exchanged chunk may arrive later than planned, and be sent back: use only trees.
         combine: Literal["auto", "reversal"] = "reversal" if combines else "auto"
         options = structs.replace(self.options, bandwidth=None, combine=combine)
-        if options.model == "auto":  # epochs of some length are those of the plans after these
+        if options.model == "auto":  # the epoch length is for the models with epochs, below
             options = structs.replace(options, epoch="auto", multiplier=1)
         for _ in range(rounds):
             left, before = spending.remaining(units / EFFORT_PARTS), self._result
             if left is None:
                 return
-            events: list[object] = []  # of times that are not those of the schedule, but for this
+            events: list[object] = []  # their times are those of the plan: most are dropped
             outcome = self.plan_function(
                 replace(self.request, topology=topology),
                 options,
@@ -168,7 +170,7 @@ class VaryingBandwidthSearch:
             return
 
     def _is_epoch_model_small(self) -> bool:
-        """Return whether all epochs at once make a model that is soon put together."""
+        """Return whether the model of all epochs is small enough to build quickly."""
         if self._problem is None or self._result is None:
             return True
         length = epoch_length(self._problem, self.options.epoch, self.options.multiplier)
@@ -177,7 +179,7 @@ class VaryingBandwidthSearch:
         return self._problem.chunks * len(self._problem.src) * epochs <= MAX_MODEL
 
     def _update_bound(self, result: Solution) -> None:
-        """Take what nothing is below, where that is more than is known."""
+        """Take the bound of a result if it is better than the present one."""
         if result.bound.value > self._lower_bound or not self._scope:
             self._lower_bound, self._scope = result.bound.value, result.bound.scope
 
@@ -189,9 +191,9 @@ class VaryingBandwidthSearch:
         return False
 
     def _accept_rescheduled(self, outcome: Outcome, *, at_full: bool) -> bool:
-        """Place a plan again and return whether it is the best.
+        """Place a plan at the varying bandwidth. Return whether the result is the best so far.
 
-        Of one on the machine as it is the bound holds, too.
+        The lower bound of a plan at full bandwidth holds for varying bandwidth, too.
         """
         result = outcome.best if isinstance(outcome, Inconclusive) else outcome
         if not isinstance(result, Solution):
@@ -217,7 +219,7 @@ class VaryingBandwidthSearch:
         )
 
     def _mean_machine(self, until_us: Fraction) -> Topology:
-        """Return the machine whose links have what they have on average until a time."""
+        """Return the machine with the average bandwidth of each link until a time."""
         topology = self.request.topology
         links = []
         for link in topology.links:
@@ -229,7 +231,7 @@ class VaryingBandwidthSearch:
 
 
 def _reschedule(problem: SchedulingProblem, plan: Schedule) -> Schedule | None:
-    """Return a plan in its order at the bandwidth that there is. None: it takes for ever."""
+    """Place the sends of a plan in their order at varying bandwidth. None: it never ends."""
     rows = _plan_sends(problem, plan)
     exact = serial_schedule(problem, [send for send, _ in rows], 0)
     if problem.finish(exact) >= INFINITE:
@@ -249,7 +251,7 @@ def _reschedule(problem: SchedulingProblem, plan: Schedule) -> Schedule | None:
 
 
 def _plan_sends(problem: SchedulingProblem, plan: Schedule) -> list[tuple[ChunkSend, bool]]:
-    """Return what a plan sends over ways, by start, and whether it is reduced where it arrives."""
+    """Return the sends of a plan over routes, and whether each receiver reduces the chunk."""
     columns = (plan.start, plan.chunk, plan.link, plan.reduce)
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
     messages = range(len(rows)) if plan.message is None else plan.message.tolist()

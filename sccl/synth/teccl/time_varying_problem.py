@@ -20,14 +20,14 @@ from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
 def with_varying_bandwidth(
     problem: SchedulingProblem, bandwidth: VariableBandwidth
 ) -> SchedulingProblem:
-    """Return a problem in ticks, with a bandwidth that varies.
+    """Return the problem in ticks, with varying bandwidth.
 
-    A message holds all links of a segment at the pace of the slowest at each moment, so no byte of
-    it waits in a switch.
+    A message uses all links of a segment at the rate of the slowest link at each moment, so no byte
+    waits in a switch.
 
     Raises:
-        TopologyError: its machine lacks a link.
-        ParameterError: a switch copies.
+        TopologyError: The machine lacks a link of ``bandwidth``.
+        ParameterError: A switch copies chunks.
     """
     if problem.is_multicast:
         raise ParameterError(
@@ -56,9 +56,9 @@ def with_varying_bandwidth(
 
 
 def schedule_rows(problem: SchedulingProblem, sends: Sends) -> TransferRows | None:
-    """Return sends as the rows of a schedule, each for as long as its bytes take.
+    """Return sends as rows of a schedule, with the durations that the bandwidth allows.
 
-    Chunks through a switch are reduced at the end of their way. None: the bandwidth does not vary.
+    Only the last hop of a route through switches reduces. None: the bandwidth does not vary.
     """
     if not problem.varying_routes:
         return None

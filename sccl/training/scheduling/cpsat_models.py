@@ -1,13 +1,13 @@
-"""Find optimal plans of small steps with CP-SAT, once or repeated.
+"""Find optimal plans of small steps, once or repeated, with CP-SAT.
 
-The model of a step has an interval for each motif of each chosen option.
+The model of a step has an optional interval for each motif of each option.
 
 The model of a period covers all schedules that restart every motif after the same number of ticks
-T: in any order, any iterations ahead, with overlapping windows. Each motif starts at some tick
-within T and again T later, so a resource is shared cyclically. Feasibility of T depends on starts
-only. If T is feasible, a longer T is feasible (insert ticks at the end of a window, while motifs
-across the end keep their length), so bisection finds the smallest T. Schedules that repeat only
-after several iterations may be faster, and are not covered.
+T: in any order, any number of iterations ahead, with overlapping windows. Each motif starts at some
+tick within T and again T later, so a resource is shared cyclically. Feasibility of T depends on
+starts only. If T is feasible, a longer T is feasible (insert ticks at the end of a window, while
+motifs across the end keep their length), so bisection finds the smallest T. The model excludes
+schedules that repeat only after several iterations, which may be faster.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ExactStep(NamedTuple):
     """The result of CP-SAT.
 
     Attributes:
-        plan: Plan. None: none was found.
+        plan: Best plan. None: none was found.
         proved: Whether the plan is optimal.
         bound: Proved lower bound in ticks.
     """
@@ -50,13 +50,13 @@ class ExactStep(NamedTuple):
 
 
 def solve_step(problem: StepProblem, effort: Effort, hint: StepPlan | None = None) -> ExactStep:
-    """Return the best plan, or the best that is found within an effort.
+    """Return the best plan that is found within a budget.
 
     Args:
-        hint: a plan to go on from.
+        hint: Warm start, whose completion time limits the search.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     model = _StepModel(problem, _horizon(problem) if hint is None else hint.finish(problem))
     if hint is not None:
@@ -68,18 +68,18 @@ def solve_step(problem: StepProblem, effort: Effort, hint: StepPlan | None = Non
 
 
 def _horizon(problem: StepProblem) -> int:
-    """Return the ticks that one op after the other takes, each by its fastest option."""
+    """Return the completion time in ticks if all motifs run in series, by the best options."""
     return sum(
         min(sum(m.ticks for m in option.motifs) for option in op.options) for op in problem.ops
     )
 
 
 class _StepModel:
-    """The model.
+    """The CP-SAT model of a step.
 
     Attributes:
-        is_selected: of each op and option, whether it is taken.
-        start: of each op, option and motif.
+        is_selected: Boolean variable of each option, by op.
+        start: Start variable of each motif, by op and option.
     """
 
     def __init__(self, problem: StepProblem, horizon: int) -> None:
@@ -141,21 +141,22 @@ class _StepModel:
 
 
 _PERIOD_STRATEGY = cpsat.Strategy(is_presolved=False, conflicts=4000)
-"""Without presolve, which takes seconds on motifs with shared resources that no budget counts."""
+"""Presolve is off. With shared resources it takes seconds that count against no budget."""
 
 
 _MotifKey = tuple[int, int]
-"""An op, and a motif of its option."""
+"""Indices of an op and of a motif of its option."""
 
 
 class ExactPeriod(NamedTuple):
-    """What CP-SAT finds.
+    """Bounds on the period from CP-SAT.
 
     Attributes:
-        lower_bound: ticks that it proves to be needed; 1 or more, unless nothing takes any time.
-        upper_bound: ticks that are enough.
-        options: of each op, for these. Empty: of what is known to be enough.
-        starts: of each op and motif of its option, of iteration 0.
+        lower_bound: Proved lower bound in ticks. At least 1, unless the step has no duration.
+        upper_bound: Feasible period in ticks.
+        options: Chosen option of each op, for the upper bound. Empty: the upper bound is the
+            caller's.
+        starts: Start tick of each motif in iteration 0, by op, for the chosen options.
     """
 
     lower_bound: int
@@ -165,15 +166,14 @@ class ExactPeriod(NamedTuple):
 
     @property
     def proved(self) -> bool:
-        """Return whether nothing takes less."""
+        """Return whether the upper bound is optimal."""
         return self.lower_bound == self.upper_bound
 
     def to_cyclic_plan(self, problem: CyclicProblem) -> CyclicPlan:
-        """Return the plan that issues motifs in this order.
+        """Return the plan that issues motifs in the order of their starts within a window.
 
-        It repeats after at most these ticks. Motifs are as few iterations ahead as possible. Among
-        motifs that start at the same time, which may have no duration, those that others depend on
-        come first.
+        Its period is at most the upper bound. Motifs are as few iterations ahead as possible. Among
+        motifs that start at the same tick (some have no duration), predecessors come first.
         """
         motifs = {
             (op, k): motif
@@ -200,7 +200,7 @@ class ExactPeriod(NamedTuple):
         motifs: Mapping[_MotifKey, StepMotif],
         waits: Iterable[tuple[_MotifKey, _MotifKey, int]],
     ) -> dict[_MotifKey, int]:
-        """Return the window of each motif of iteration 0: the first that waits allow."""
+        """Return the first window that dependencies permit for each motif of iteration 0."""
         period, windows = max(self.upper_bound, 1), dict.fromkeys(motifs, 0)
         within = {(op, k): self.starts[op][k] % period for op, k in motifs}
         moved = True
@@ -216,7 +216,7 @@ class ExactPeriod(NamedTuple):
     def _motifs_by_start(
         self, before: Mapping[_MotifKey, set[_MotifKey]], period: int
     ) -> tuple[_MotifKey, ...]:
-        """Return motifs by their starts within a window, each after those before it."""
+        """Return motifs by their starts within a window, each after its predecessors."""
         after: dict[_MotifKey, list[_MotifKey]] = {key: [] for key in before}
         left = {key: len(predecessors) for key, predecessors in before.items()}
         for key, predecessors in before.items():
@@ -256,7 +256,7 @@ def solve_period(
 
 
 def _bisect_period(problem: CyclicProblem, spending: EffortMeter, best: ExactPeriod) -> ExactPeriod:
-    """Return the bounds after bisection."""
+    """Return the bounds after bisection within the budget."""
     unknown = False
     while best.lower_bound < best.upper_bound and not unknown:
         left = spending.remaining()
@@ -278,10 +278,11 @@ def _bisect_period(problem: CyclicProblem, spending: EffortMeter, best: ExactPer
 def solve_period_by_choice(
     problem: CyclicProblem, effort: Effort, lower_bound: int, upper_bound: int
 ) -> ExactPeriod:
-    """Return the smallest period of a step of few collectives, choice by choice of options.
+    """Return the smallest period of a step with few collectives, over all choices of options.
 
-    Choices with the smallest loads come first. Choices that load a resource for longer than the
-    upper bound are skipped. Each choice has half of the remaining budget.
+    Each choice is bisected separately. Choices with the smallest lower bound come first, and
+    choices whose lower bound is not below the best period are skipped. Each choice gets half of the
+    remaining budget.
 
     Args:
         lower_bound: Known lower bound, in ticks.
@@ -319,7 +320,7 @@ def solve_period_by_choice(
 
 
 def _load_lower_bound(step: StepProblem) -> int:
-    """Return ticks that a step of which each op has one option needs from one to the next."""
+    """Return a lower bound on the period of a step with one option per op, in ticks."""
     options = [op.options[0] for op in step.ops]
     busy: Counter[int] = Counter()
     for option in options:
@@ -328,17 +329,17 @@ def _load_lower_bound(step: StepProblem) -> int:
 
 
 class _PeriodModel:
-    """Whether a step can repeat after so many ticks.
+    """The CP-SAT model that decides whether a step can repeat after ``period`` ticks.
 
     Attributes:
-        is_selected: of each op and option, whether it is taken.
-        start: of each op, option and motif, of iteration 0.
+        is_selected: Boolean variable of each option, by op.
+        start: Start variable of each motif in iteration 0, by op and option.
     """
 
     def __init__(self, problem: CyclicProblem, period: int) -> None:
         self.step, self.period, self.model = problem.step, period, cpsat.CpModel()
         motifs = sum(max(len(o.motifs) for o in op.options) for op in self.step.ops)
-        self.windows = 2 * motifs  # each wait leads to two windows later at the most
+        self.windows = 2 * motifs  # a dependency delays a motif by at most two windows
         self.is_selected: list[list[cpsat.IntVar]] = []
         self.start: list[list[list[cpsat.IntVar]]] = []
         self.end: list[cpsat.IntVar] = []
@@ -365,7 +366,7 @@ class _PeriodModel:
             option_starts = list[cpsat.IntVar]()
             for motif in option.motifs:
                 if motif.ticks > self.period:
-                    model.add(x == 0)  # it follows upon itself
+                    model.add(x == 0)  # it would overlap its next execution
                 start = self._add_motif(motif, x)
                 for k in motif.after:
                     model.add(start >= option_starts[k] + option.motifs[k].ticks).only_enforce_if(x)

@@ -1,8 +1,9 @@
 """Schedule motifs by list scheduling in compiled loops: in an order, or as soon as possible.
 
-No resource is idle while something could use it, for any priorities. Motifs start in order of time,
-so for each resource only the ends of its current users are needed. Schedules that benefit from
-waiting need serial generation (:mod:`sccl.training.scheduling.serial_generation`).
+List schedules are non-delay: no resource idles while a ready motif could use it, whatever the
+priorities. Motifs start in order of time, so for each resource only the ends of its current users
+are stored. Schedules that benefit from waiting need serial generation
+(:mod:`sccl.training.scheduling.serial_generation`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ class ResourceProfile(NamedTuple):
     """The current users of resources.
 
     Attributes:
-        ends: By resource: ends of its users.
-        parts: By resource: their shares, in units of 1/:data:`FULL_SHARE`.
-        holder_count: For each resource: number of its users.
-        last_start: For each resource: start of the last of them.
+        ends: Ends of the users of each resource in ticks, shape (resources, users).
+        parts: Their shares in units of 1/:data:`FULL_SHARE`, shape (resources, users).
+        holder_count: Number of users of each resource.
+        last_start: Start of the latest user of each resource, in ticks.
     """
 
     ends: NDArray[np.int64]
@@ -36,10 +37,10 @@ class ResourceProfile(NamedTuple):
 
 @compiled
 def empty_profile(resources: int, shares: IntArray) -> ResourceProfile:
-    """Return that nobody has any of them.
+    """Return a profile without users.
 
     Args:
-        shares: that motifs have of them.
+        shares: Shares of all motifs. The smallest one limits the number of users at once.
     """
     smallest_share = number(FULL_SHARE)
     for share in shares:
@@ -55,7 +56,7 @@ def empty_profile(resources: int, shares: IntArray) -> ResourceProfile:
 
 @compiled_in_place
 def _first_free(room: ResourceProfile, resource: int, start: int, part: int) -> int:
-    """Return the first tick from a start on at which a resource has a part that is free."""
+    """Return the first tick at or after a start at which a share of a resource is free."""
     while True:
         used, soonest = 0, start
         for k in range(room.holder_count[resource]):
@@ -73,11 +74,12 @@ def _first_free(room: ResourceProfile, resource: int, start: int, part: int) -> 
 def earliest_fit(  # noqa: PLR0913, PLR0917 - loops
     room: ResourceProfile, use: IntArray, share: IntArray, first: int, last: int, at: int
 ) -> int:
-    """Return the first tick from one on at which a motif's shares of resources are free.
+    """Return the first tick at or after ``at`` at which all shares of a motif are free.
 
     Args:
-        use: resources. The motif's from the first on, before the last.
-        share: of these.
+        use: Used resources of all motifs. Those of the motif have indices ``first`` to ``last -
+            1``.
+        share: Share of each used resource, in units of 1/:data:`FULL_SHARE`.
     """
     for k in range(first, last):
         at = max(at, room.last_start[use[k]])
@@ -101,7 +103,7 @@ def reserve(  # noqa: PLR0913, PLR0917 - loops
     start: int,
     end: int,
 ) -> None:
-    """Record the shares of a motif, and drop motifs that have ended."""
+    """Record the shares of a motif, and drop users that have ended."""
     for k in range(first, last):
         resource, kept = use[k], 0
         for slot in range(room.holder_count[resource]):
@@ -116,9 +118,10 @@ def reserve(  # noqa: PLR0913, PLR0917 - loops
 
 @compiled
 def schedule_in_order(step: StepArrays, choice: IntArray, starts: IntArray) -> int:
-    """Start motifs in the order of submission, each no earlier than all before it.
+    """Start motifs in the order of submission, and return the completion time in ticks.
 
-    This holds for communication. Computations keep the order of their stream.
+    Communication starts no earlier than all communication before it. Computations keep the order of
+    their stream.
     """
     ops = len(choice)
     room = empty_profile(step.resources[0], step.share)
@@ -147,15 +150,15 @@ def schedule_in_order(step: StepArrays, choice: IntArray, starts: IntArray) -> i
 
 
 class ListWorkspace(NamedTuple):
-    """Work space of list scheduling.
+    """Work arrays of list scheduling.
 
     Attributes:
         shared: Use of resources.
-        ready: For each op, end of its dependencies. NEVER: unknown.
-        waits: For each op: number of unfinished dependencies.
-        remaining: For each op: number of motifs that have not started.
-        op_ends: For each op: end of the last of its started motifs.
-        blocked: For motifs with the same use: tick before which their resources are full.
+        ready: End of the predecessors of each op in ticks. NEVER: unknown.
+        waits: Number of predecessors of each op that have not started completely.
+        remaining: Number of motifs of each op that have not started.
+        op_ends: End of the last started motif of each op, in ticks.
+        blocked: Tick before which no motif of a class of equal use fits.
     """
 
     shared: ResourceProfile
@@ -168,7 +171,7 @@ class ListWorkspace(NamedTuple):
 
 @compiled
 def _order_by_urgency(step: StepArrays, choice: IntArray) -> IntArray:
-    """Return the ops, those with the longest rest first."""
+    """Return the ops, those with the longest remaining path first."""
     rest = np.zeros(len(step.ticks), dtype=np.int64)
     tail_lengths(step, choice, rest)
     longest = np.zeros(len(choice), dtype=np.int64)
@@ -177,7 +180,7 @@ def _order_by_urgency(step: StepArrays, choice: IntArray) -> IntArray:
         for motif in range(step.motif_first[option], step.motif_first[option + 1]):
             longest[op] = max(longest[op], rest[motif])
     order, buffer = np.arange(len(choice)), np.empty(len(choice), dtype=np.int64)
-    width = number(1)  # sorted by halves, from below: NumPy's own sorts take a second to compile
+    width = number(1)  # bottom-up merge sort: NumPy's sorts take a second to compile
     while width < len(choice):
         for low in range(0, len(choice), 2 * width):
             _merge_sorted_rows(longest, order, buffer, low, width)
@@ -190,7 +193,7 @@ def _order_by_urgency(step: StepArrays, choice: IntArray) -> IntArray:
 def _merge_sorted_rows(
     longest: IntArray, order: IntArray, buffer: IntArray, low: int, width: int
 ) -> None:
-    """Write two rows of ops of some width, one after the other, as one: the longest first."""
+    """Merge two adjacent sorted runs of ops, the longest remaining path first."""
     left, right = low, min(low + width, len(order))
     middle, end = right, min(right + width, len(order))
     for place in range(low, end):
@@ -206,14 +209,14 @@ def _merge_sorted_rows(
 def _earliest_start(  # noqa: PLR0913, PLR0917 - loops
     step: StepArrays, room: ListWorkspace, starts: IntArray, op: int, motif: int, now: int
 ) -> int:
-    """Return the first tick at which a motif could start after those that have started."""
+    """Return the first tick at which a motif could start, given the started ones."""
     at = room.ready[op]
     for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
         earlier = step.wait[k]
         at = max(at, NEVER if starts[earlier] == NEVER else starts[earlier] + step.ticks[earlier])
     if at > now or step.ticks[motif] == 0:
         return int(at)
-    # newer starts have left no more capacity, so most motifs need no second look
+    # later starts only take more capacity, so the cached tick remains a lower bound
     sort = step.sort[motif]
     if room.blocked[sort] <= now:
         low, high = step.use_first[motif], step.use_first[motif + 1]
@@ -225,7 +228,7 @@ def _earliest_start(  # noqa: PLR0913, PLR0917 - loops
 def _start_motifs(  # noqa: PLR0913, PLR0917 - loops
     step: StepArrays, choice: IntArray, room: ListWorkspace, starts: IntArray, op: int, now: int
 ) -> int:
-    """Start the motifs of an op that can; return when the first of the others could."""
+    """Start all motifs of an op that can start now. Return the earliest tick of the others."""
     option, soonest = step.option_first[op] + choice[op], NEVER
     for motif in range(step.motif_first[option], step.motif_first[option + 1]):
         if starts[motif] < NEVER:
@@ -246,7 +249,7 @@ def _start_motifs(  # noqa: PLR0913, PLR0917 - loops
 
 @compiled_in_place
 def _release_successors(step: StepArrays, room: ListWorkspace, op: int) -> int:
-    """Note that all motifs of an op have started; return when the first that waits could."""
+    """Release the successors of a started op. Return when the first of them becomes ready."""
     soonest = NEVER
     for k in range(step.later_first[op], step.later_first[op + 1]):
         successor = step.later[k]
@@ -265,11 +268,14 @@ def list_schedule_by_urgency(
 ) -> int:
     """Start motifs by list scheduling, the longest remaining path first.
 
-    This is SYNDICATE's optSched, with the outer loop that its listing lacks: computations in their
-    order, communication by critical path.
+    This is SYNDICATE's optSched, with the outer loop that its listing lacks. Computations keep
+    their order, and communication is ordered by critical path.
 
     Args:
-        limit: Ticks at which it gives up.
+        limit: Completion time in ticks above which scheduling gives up.
+
+    Returns:
+        Completion time in ticks. Larger than ``limit``: scheduling gave up.
     """
     return list_schedule(step, choice, _order_by_urgency(step, choice), starts, limit)
 
@@ -282,7 +288,10 @@ def list_schedule(
 
     Args:
         order: Ops, the first with the highest priority.
-        limit: Ticks at which it gives up.
+        limit: Completion time in ticks above which scheduling gives up.
+
+    Returns:
+        Completion time in ticks. Larger than ``limit``: scheduling gave up.
     """
     ops = len(choice)
     room = ListWorkspace(

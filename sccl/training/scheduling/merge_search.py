@@ -1,9 +1,9 @@
 """Search plans in which collectives may be merged if that is faster.
 
-A plan without merging is searched first. Then rows of collectives are tried, each evaluated by
-rules for the whole step: first rows of one kind and size, then rows without one of their members. A
-plan with the remaining rows is searched like the first one, and kept if it is better. So merging
-never makes a plan worse.
+A plan without merging is searched first. Then groups of collectives to merge are selected, and each
+selection is evaluated by plans from fixed rules: first all groups of one kind and size are added,
+then single groups are removed. A plan with the selected groups is searched like the first one, and
+kept if it is better. So merging never makes a plan worse.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from sccl.training.scheduling.steady_state import find_steady_state
 from sccl.training.scheduling.workload_problem import PlanningJob
 
 _MAX_TRIES = 48
-"""Sets of rows, of each of which the step is planned by rules."""
+"""Largest number of selections of groups that are evaluated by rules."""
 
 _MergeGroups = tuple[MergeGroup, ...]
 
 
 class MergingPlanner(Planner):
-    """A plan that is being looked for, in which collectives may be one."""
+    """A search for a plan in which collectives may be merged."""
 
     _merged_planner: Planner | None = None
     _has_offered_merges = False
@@ -52,7 +52,7 @@ class MergingPlanner(Planner):
         """Return the best plan that was found.
 
         Raises:
-            ContradictionError: its period is below the lower bound.
+            ContradictionError: The period is below the lower bound.
         """
         ours = super().plan()
         merged_plan = None if self._merged_planner is None else self._merged_planner.plan()
@@ -69,7 +69,7 @@ class MergingPlanner(Planner):
         return check_bound_holds(result)
 
     def _bound_merges(self) -> list[MergeGroup]:
-        """Bound all plans with merged collectives; return which rows may be."""
+        """Update the bound to hold for merged plans too. Return the groups that may be merged."""
         assert self.book is not None
         self._report_progress("bounds with merged collectives")
         rows = groups_with_options(self.workload, self.settings.merge_bytes, self.book)
@@ -79,7 +79,7 @@ class MergingPlanner(Planner):
         return rows
 
     def _choose_merges(self, rows: list[MergeGroup]) -> _MergeGroups:
-        """Return the rows of which rules make the fastest step; none: it is so without any."""
+        """Return the groups with the shortest period by rules. Empty: merging does not help."""
         chosen: _MergeGroups = ()
         best, tries = self._rule_period(()), 0
         for kind in self._groups_by_kind(rows):
@@ -98,7 +98,7 @@ class MergingPlanner(Planner):
         return chosen
 
     def _groups_by_kind(self, rows: list[MergeGroup]) -> Iterator[_MergeGroups]:
-        """Yield rows of collectives of one kind, of one size."""
+        """Yield the groups of each kind and size."""
         offered = set(rows)
         kind_of = {op.id: op.merge_key for op in self.workload.collectives()}
         for candidates in list_merge_candidates(self.workload, self.settings.merge_bytes):
@@ -109,7 +109,7 @@ class MergingPlanner(Planner):
             yield from map(tuple, kinds.values())
 
     def _rule_period(self, rows: _MergeGroups) -> int:
-        """Return the period of the best plan of rules for all operations alike."""
+        """Return the shortest period of plans by rules that treat all operations alike."""
         merged = self._merge_workload(rows)
         if merged is None:
             return 2**62
@@ -117,7 +117,7 @@ class MergingPlanner(Planner):
         options = self.book.job_options(merged.collectives())
         try:
             problem = PlanningJob(merged, options.by_collective, self.settings.memory_bytes).problem
-        except InputError:  # more is held at once than there is room for
+        except InputError:  # held results exceed the memory
             return 2**62
         begun = initial_plans(problem, self.settings.seed)[:MAX_WINDOWS]
         return min(
@@ -126,13 +126,13 @@ class MergingPlanner(Planner):
         )
 
     def _merge_workload(self, rows: _MergeGroups) -> Workload | None:
-        """Return the workload with rows merged. None: something would wait for itself."""
+        """Return the workload with merged groups. None: an operation would wait for itself."""
         if not can_merge(self.workload, rows):
             return None
         return merge_collectives(self.workload, rows)
 
     def _search_merged(self, rows: _MergeGroups) -> None:
-        """Look for plans with some collectives merged."""
+        """Search for plans with the selected groups merged."""
         merged = self._merge_workload(rows)
         assert merged is not None
         planner = Planner(
@@ -145,7 +145,7 @@ class MergingPlanner(Planner):
         )
         try:
             planner.run()
-        except InputError:  # such as too many options for CP-SAT alone
+        except InputError:  # for example too many options for CP-SAT alone
             return
         finally:
             if planner.best is not None:

@@ -1,13 +1,13 @@
 """Search plans of a step, once or repeated: by annealing, and by CP-SAT if it is small.
 
-The search for a step that repeats takes the best windows, and the best plan of each by annealing
-with serial generation.
+For a step that repeats, the search selects the windows with the best warm starts, and anneals a
+plan of each with serial generation.
 
-The search with CP-SAT only first minimizes the period over all starts, any iterations ahead, with
-half of the budget. Then it finds the best plan of each window of the step, the shortest first, with
+The search with CP-SAT alone spends half of its budget on the period over all starts, with motifs
+any number of iterations ahead. Then it solves the step of each window, the shortest first, with
 equal parts of the rest (:mod:`sccl.training.scheduling.cpsat_models`). Its proofs cover plans that
-repeat after each window, so a plan is optimal among all only if the bound for all plans confirms
-it.
+repeat after each window. So a plan is optimal among all plans only if the bound for all plans
+confirms it.
 """
 
 from __future__ import annotations
@@ -37,27 +37,28 @@ from sccl.training.scheduling.steady_state import (
 from sccl.training.scheduling.step_problem import CyclicPlan, CyclicProblem, StepPlan, StepProblem
 
 MAX_WINDOWS = 3
-"""That are searched, the best of all by their first plans."""
+"""Number of searched windows, those with the best warm starts."""
 
 _ORDER_SHARE = 0.5
-"""The part of the seconds for the order of the options that the best window came to; of small steps
-CP-SAT searches that."""
+"""Share of the budget for the order of motifs with the options of the best window. Small steps use
+CP-SAT instead."""
 
 _CPSAT_SHARE = 0.25
-"""The part of the effort for all starts, motifs of a collective in different windows, by CP-SAT."""
+"""Share of the budget for CP-SAT over all starts, with motifs of a collective in different
+windows."""
 
 PlanCallback = Callable[[CyclicPlan, SteadyState], None]
-"""Function that receives each better plan, and its period."""
+"""Function that receives each better plan and its steady state."""
 
 
 def serial_proposals_in(step: StepProblem, seconds: float) -> int:
-    """Return how many plans serial generation makes in about so many seconds: the same anywhere."""
+    """Return the number of serial schedules for about this time, equal on all machines."""
     motifs = _motif_count(step)
     return int(seconds / (2e-6 + motifs / 2e7 + motifs**2 / 1.3e10))
 
 
 def list_proposals_in(step: StepProblem, seconds: float) -> int:
-    """Return how many lists are made in about so many seconds, likewise."""
+    """Return the number of list schedules for about this time, equal on all machines."""
     return int(seconds / (4e-6 + _motif_count(step) ** 2 / 2.5e9))
 
 
@@ -74,7 +75,7 @@ def search_cyclic_plans(  # noqa: PLR0913, PLR0917 - independent inputs
     on_plan: PlanCallback,
     nearing: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Search for plans.
+    """Search for plans by annealing, and by CP-SAT if the step is small.
 
     Args:
         seconds: Approximate budget.
@@ -126,10 +127,10 @@ def search_cyclic_plans(  # noqa: PLR0913, PLR0917 - independent inputs
 
 
 class BestPlan:
-    """The best plan of those that were found.
+    """The best plan so far.
 
     Attributes:
-        period: of it, in ticks. None is as long: nothing was found.
+        period: Its period in ticks. :data:`NEVER`: there is no plan.
     """
 
     def __init__(self, problem: CyclicProblem, on_plan: PlanCallback) -> None:
@@ -137,7 +138,7 @@ class BestPlan:
         self.period = NEVER
 
     def record_plan(self, plan: CyclicPlan) -> int:
-        """Tell a plan, if it is better than those before; return its period."""
+        """Report a plan if it is better than those before. Return its period."""
         repetition = find_steady_state(self._problem, plan)
         if repetition.period < self.period:
             self.period = repetition.period
@@ -146,7 +147,10 @@ class BestPlan:
 
 
 def initial_plans(problem: CyclicProblem, seed: int) -> list[tuple[int, int, StepWindow, StepPlan]]:
-    """Return windows with their first plans, the shortest first: ticks, and their numbers."""
+    """Return all windows with their warm starts, the shortest first.
+
+    Each one has its completion time in ticks, its number, its window, and its plan.
+    """
     begun = []
     for number, window in enumerate(iterate_windows(problem)):
         plan = search_by_annealing(window.step, 0, seed)
@@ -154,7 +158,7 @@ def initial_plans(problem: CyclicProblem, seed: int) -> list[tuple[int, int, Ste
     return sorted(begun, key=lambda row: row[:2])
 
 
-def _search_order(  # noqa: PLR0913, PLR0917 - a window, and how long
+def _search_order(  # noqa: PLR0913, PLR0917 - independent inputs
     best: BestPlan,
     window: StepWindow,
     options: tuple[int, ...],
@@ -162,7 +166,7 @@ def _search_order(  # noqa: PLR0913, PLR0917 - a window, and how long
     seed: int,
     target: int,
 ) -> None:
-    """Search the order alone, of options as they are: with few motifs, many more are tried."""
+    """Search the order alone, with fixed options. Each proposal then places fewer motifs."""
     ops = zip(window.step.ops, options, strict=True)
     step = replace(window.step, ops=tuple(replace(op, options=(op.options[k],)) for op, k in ops))
 
@@ -196,8 +200,9 @@ class PlannedStep:
     """A plan, and a lower bound.
 
     Attributes:
+        plan: Best plan.
         finish: Completion time of the plan, in ticks.
-        bound: Lower bound in ticks. If CP-SAT proves optimality, it equals that of the plan.
+        bound: Lower bound in ticks. It equals ``finish`` if CP-SAT proves optimality.
     """
 
     plan: StepPlan
@@ -206,7 +211,7 @@ class PlannedStep:
 
     @property
     def proved(self) -> bool:
-        """Return whether nothing takes less."""
+        """Return whether the plan is optimal."""
         return self.finish <= self.bound.value
 
 
@@ -218,12 +223,13 @@ def search_step_plan(  # noqa: PLR0913, PLR0917 - independent inputs
     kept: PlanFilter = lambda _: False,
     units: float = EFFORT_UNITS,
 ) -> PlannedStep:
-    """Return the best plan of the search.
+    """Return the best plan by annealing, then by CP-SAT if the step is small.
 
     Args:
         proposals: Number of proposals of annealing.
         notify: Function that receives each improvement.
-        kept: Function that receives better plans from time to time, and on interrupts.
+        kept: Function that receives better plans, from time to time and on interrupts, and returns
+            whether to stop.
         units: Budget of CP-SAT.
 
     Raises:
@@ -246,10 +252,10 @@ def search_step_plan(  # noqa: PLR0913, PLR0917 - independent inputs
 
 
 MAX_CPSAT_ONLY_MOTIFS = 4 * MAX_CPSAT_MOTIFS
-"""Motifs of all options, up to which CP-SAT is asked and nothing else is tried beside it."""
+"""Largest number of motifs of all options for the search by CP-SAT alone."""
 
 
-def search_by_cpsat(  # noqa: PLR0913, PLR0917 - as of the search by annealing
+def search_by_cpsat(  # noqa: PLR0913, PLR0917 - same inputs as search_cyclic_plans
     problem: CyclicProblem,
     seconds: float,
     seed: int,
@@ -257,7 +263,7 @@ def search_by_cpsat(  # noqa: PLR0913, PLR0917 - as of the search by annealing
     on_plan: PlanCallback,
     nearing: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Search for plans.
+    """Search for plans by CP-SAT alone.
 
     Args:
         seconds: Approximate budget, which does not depend on the machine.
@@ -290,7 +296,7 @@ def search_by_cpsat(  # noqa: PLR0913, PLR0917 - as of the search by annealing
 
 
 def refuse_large_problem(problem: CyclicProblem) -> None:
-    """Refuse problems that are too large for CP-SAT alone.
+    """Check that a problem is small enough for CP-SAT alone.
 
     Raises:
         ParameterError: There are too many motifs for the model.

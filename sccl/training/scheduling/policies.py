@@ -1,6 +1,6 @@
-"""Implement the rules of frameworks and other systems.
+"""Implement scheduling policies of frameworks and other systems.
 
-Each rule takes one iteration, from its first computation to its last, and applies list scheduling
+Each policy schedules one iteration, from its first computation to its last, by list scheduling
 with its own order. Every window then repeats the result.
 """
 
@@ -41,11 +41,11 @@ from sccl.training.scheduling.step_problem import (
 
 @dataclass(frozen=True, slots=True)
 class PolicyEffort:
-    """How much a policy that searches may do.
+    """The budget of a policy that searches.
 
     Attributes:
-        seconds: about.
-        target: ticks of a period, with which it ends.
+        seconds: Approximate time.
+        target: Period in ticks at which the search stops.
     """
 
     seconds: float
@@ -58,11 +58,11 @@ PolicySearch = Callable[[CyclicProblem, PolicyEffort, PlanCallback], None]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A rule.
+    """A scheduling policy.
 
     Attributes:
         about: Description and source.
-        run: Function that reports its plans.
+        run: Function that runs the policy and reports its plans.
     """
 
     about: str
@@ -78,7 +78,7 @@ def plan_in_submission_order(problem: CyclicProblem) -> CyclicPlan:
 
 
 def _plan_in_op_order(window: StepWindow, choice: IntArray, starts: IntArray) -> CyclicPlan:
-    """Return the plan that issues ops in the order of a step, ignoring starts of motifs."""
+    """Return the plan that issues ops in the window's order, ignoring starts of motifs."""
     plan = window.step.plan_of(choice, starts)
     rows = tuple((op, k) for n, op in enumerate(window.ops) for k in range(len(plan.starts[n])))
     return replace(window.to_cyclic_plan(plan), order=rows, shifts=(0,) * len(rows))
@@ -91,11 +91,11 @@ def _fifo(problem: CyclicProblem, _effort: PolicyEffort, on_plan: PlanCallback) 
 def _priority_policy(
     keys: Callable[[StepWindow], Sequence[tuple[float, ...]]], *, cut: bool
 ) -> PolicySearch:
-    """Return a policy that goes by keys of ops, the least first.
+    """Return a policy that orders ops by keys, the smallest first.
 
     Args:
-        cut: whether collectives are cut, all alike, as is best. Otherwise each takes the option
-            that is over first.
+        cut: Whether to report a plan for each of the uniform choices of options, including those
+            that split collectives. Otherwise each collective has its fastest option.
     """
 
     def run(problem: CyclicProblem, _effort: PolicyEffort, on_plan: PlanCallback) -> None:
@@ -120,13 +120,13 @@ def _lifo_keys(window: StepWindow) -> list[tuple[float, ...]]:
 def _next_need_keys(window: StepWindow) -> list[tuple[float, ...]]:
     """Return keys that put inputs of the next computations first.
 
-    For parameters this is the first layer of the next iteration.
+    Parameters are first needed by the first layer of the next iteration.
     """
     return [(*user,) for user in _first_use_keys(window)]
 
 
 def _unlocked_compute_keys(window: StepWindow) -> list[tuple[float, ...]]:
-    """Return keys that put the ops first that enable the most computation."""
+    """Return keys that put first the ops that enable the most computation."""
     ops = window.step.ops
     unlocked = [0] * len(ops)
     for op in ops:
@@ -141,7 +141,7 @@ def _unlocked_compute_keys(window: StepWindow) -> list[tuple[float, ...]]:
 
 
 def _first_use_keys(window: StepWindow) -> list[tuple[float, float]]:
-    """Return in how many iterations, and at which place, something first waits for each op."""
+    """Return the lag in iterations and the place of the first successor of each op."""
     first = [(float(MAX_LAG), float(len(window.ops)))] * len(window.ops)
     for before, after, lag in window.waits:
         if before != after:
@@ -150,7 +150,7 @@ def _first_use_keys(window: StepWindow) -> list[tuple[float, float]]:
 
 
 def _critical_path(problem: CyclicProblem, _effort: PolicyEffort, on_plan: PlanCallback) -> None:
-    """Order by critical path, collectives cut alike."""
+    """Order ops by critical path, for each of the uniform choices of options."""
     window = identity_window(problem)
     for choice in uniform_choices(window.step):
         starts = _allocate_starts(window.step)
@@ -159,7 +159,7 @@ def _critical_path(problem: CyclicProblem, _effort: PolicyEffort, on_plan: PlanC
 
 
 def _anneal_options(problem: CyclicProblem, effort: PolicyEffort, on_plan: PlanCallback) -> None:
-    """Anneal options, with ops in the order of submission."""
+    """Anneal options, and keep ops in the order of submission."""
     window = identity_window(problem)
     step, rng = window.step, np.random.default_rng(effort.seed)
     movable = [k for k, op in enumerate(step.ops) if len(op.options) > 1]
@@ -186,7 +186,7 @@ def _anneal_options(problem: CyclicProblem, effort: PolicyEffort, on_plan: PlanC
 
 
 def _anneal_order(problem: CyclicProblem, effort: PolicyEffort, on_plan: PlanCallback) -> None:
-    """Anneal the order, each op by its fastest option."""
+    """Anneal the order, with the fastest option of each op."""
     window = identity_window(problem)
     choice = fastest_options(window.step)
     ops = tuple(
@@ -215,7 +215,7 @@ def _syndicate_chain(problem: CyclicProblem, effort: PolicyEffort, on_plan: Plan
 
 
 def _report_plan(problem: CyclicProblem, plan: CyclicPlan, on_plan: PlanCallback) -> int:
-    """Tell a plan; return its period."""
+    """Report a plan, and return its period."""
     repetition = find_steady_state(problem, plan)
     on_plan(plan, repetition)
     return repetition.period
@@ -250,4 +250,4 @@ POLICIES: dict[str, Policy] = {
 }
 
 RULE_POLICIES = ("fifo", "lifo", "p3", "tictac", "ho")
-"""Policies that search for nothing."""
+"""Policies without search."""

@@ -1,7 +1,7 @@
-"""Search plans of a step: annealing, the published Markov chain, and the order of frameworks.
+"""Search plans of a step: annealing, SYNDICATE's Markov chain, and the order of frameworks.
 
-Annealing changes options and urgencies, in compiled loops. Random numbers are our own (SplitMix64),
-so that the same seed gives the same plan everywhere.
+Annealing changes options and urgencies in compiled loops. A built-in random generator (SplitMix64)
+ensures that the same seed gives the same plan everywhere.
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ from sccl.training.scheduling.serial_generation import (
 from sccl.training.scheduling.step_problem import StepArrays, StepPlan, StepProblem
 
 _SLICE = 500_000
-"""Motifs of options that are taken, times proposals, between which Ctrl-C is heard."""
+"""Number of motifs that proposals place between two checks for Ctrl-C."""
 
 _RUNS = 4
-"""From which the search starts again: each cools down by itself."""
+"""Number of annealing runs. Each run cools down separately."""
 
 _TEMPERATURE, _COOLING_LENGTH = 0.02, 250
-"""By how much annealing may get worse at first, if it has so many proposals for each op: with fewer
-it would not come back from there."""
+"""First temperature relative to the best completion time, for runs with at least this number of
+proposals per op. Shorter runs start colder, because they would not recover."""
 
 MAX_RECIPES, MAX_RECIPES_LARGE, LARGE_MOTIF_COUNT = 24, 6, 5000
-"""Recipes that are tried for all ops alike, and of steps of so many motifs, where each takes a
-while."""
+"""Largest number of recipes that are tried for all ops alike: for small steps, and for steps with
+at least so many motifs, where each trial is slow."""
 
 _MAX_CHOICES = 500
-"""Options of all ops together that are tried each."""
+"""Largest number of combinations of options that are enumerated."""
 
 FinishCallback = Callable[[int], None]
 """Function that receives the best completion time, in ticks."""
 
 PlanFilter = Callable[[StepPlan], bool]
-"""Is given the best by then, now and then and where the user interrupts: is it enough?"""
+"""Function that receives the best plan, from time to time and on interrupts, and returns whether to
+stop."""
 
 
 def fastest_options(problem: StepProblem) -> IntArray:
-    """Return of each op the option that is over first, alone."""
+    """Return the option with the shortest isolated duration for each op."""
     return np.array(
         [times.index(min(times)) for times in problem.isolated_durations], dtype=np.int64
     )
@@ -78,7 +79,7 @@ def search_by_markov_chain(
     Args:
         beta: Inverse temperature per tick. 0: ln 2 over a thousandth of the first completion time,
             because the paper gives none.
-        kept: Function that receives better plans, also on interrupts.
+        kept: Function that receives better plans, also on interrupts, and returns whether to stop.
 
     Raises:
         KeyboardInterrupt: The user interrupted.
@@ -114,12 +115,13 @@ def search_by_annealing(  # noqa: PLR0913, PLR0917 - independent inputs
 ) -> StepPlan:
     """Return the best plan of annealing over options and urgencies, by serial generation.
 
-    It begins with the results of rules for all ops alike (:func:`initial_choices`).
+    Warm starts are the plans by rules that treat all ops alike (:func:`initial_choices`).
 
     Args:
-        target: Lower bound in ticks, at which it stops.
+        target: Completion time in ticks at which the search stops.
         on_progress: Function that receives each improvement.
-        kept: Function that receives better plans, more rarely in longer runs, also on interrupts.
+        kept: Function that receives better plans, at growing intervals and on interrupts, and
+            returns whether to stop.
 
     Raises:
         KeyboardInterrupt: The user interrupted.
@@ -168,7 +170,11 @@ def search_by_annealing(  # noqa: PLR0913, PLR0917 - independent inputs
 def _place_openings(
     problem: StepProblem, room: Workspace
 ) -> list[tuple[int, int, IntArray, IntArray, IntArray, IntArray]]:
-    """Return warm starts, the shortest first: ticks, number, options, urgencies, and starts."""
+    """Return warm starts, the shortest first.
+
+    Each one has its completion time in ticks, its number, options and urgencies of ops, starts and
+    urgencies of motifs.
+    """
     begun = []
     for number, (choice, offset, base) in enumerate(initial_choices(problem)):
         starts = np.zeros(len(problem.arrays.ticks), dtype=np.int64)
@@ -179,24 +185,27 @@ def _place_openings(
 
 
 def _proposals_per_slice(problem: StepProblem, placed: int) -> int:
-    """Return how many proposals are made at a time. Fewer where each takes more than its motifs."""
+    """Return the number of proposals between two checks, fewer for large steps.
+
+    The time of a proposal grows faster than the number of motifs.
+    """
     motifs = sum(len(op.options[0].motifs) for op in problem.ops)
     return max(1, placed // (motifs + motifs**2 // 2000 + 1))
 
 
 def _option_classes(problem: StepProblem) -> IntArray:
-    """Return of each op a number that those have in common that have the same options."""
+    """Return the class of each op. Ops with the same options have the same class."""
     numbers: dict[int, int] = {}
     return np.array([numbers.setdefault(id(op.options), len(numbers)) for op in problem.ops])
 
 
 def initial_choices(problem: StepProblem) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-    """Yield warm starts: options and urgencies from rules for all ops alike.
+    """Yield warm starts from rules for all ops alike: options, urgencies of ops, and of motifs.
 
-    Options: the fastest, those with the smallest load of a resource, and those of one recipe. With
-    few collectives all choices, because annealing may not reach one from another. Orders: the
-    longest remaining path, the last submission first (as for gradients), and the order of a list
-    schedule.
+    Options are those of :func:`uniform_choices`. If there are few collectives, all choices of
+    options follow, because annealing may not reach one from another. Each choice has three orders:
+    the longest remaining path first, the last submission first (as for gradients), and the order of
+    a list schedule.
     """
     zeros = np.zeros(len(problem.ops), dtype=np.int64)
     step, room = problem.arrays, allocate_workspace(problem.arrays)
@@ -218,7 +227,7 @@ def initial_choices(problem: StepProblem) -> Iterator[tuple[IntArray, IntArray, 
 
 
 def all_choices(problem: StepProblem) -> Iterator[IntArray]:
-    """Yield all options of all ops, if there are not many of them, or none."""
+    """Yield all combinations of options, or none if there are too many."""
     counts = [len(op.options) for op in problem.ops]
     if math.prod(counts) <= _MAX_CHOICES:
         for taken in itertools.product(*map(range, counts)):
@@ -226,10 +235,11 @@ def all_choices(problem: StepProblem) -> Iterator[IntArray]:
 
 
 def uniform_choices(problem: StepProblem) -> Iterator[IntArray]:
-    """Yield options by one rule for all ops: the fastest, the least loads, or those of a recipe.
+    """Yield choices of options by one rule for all ops.
 
-    First the fastest as they run alone. Then those that would be if their motifs were not in each
-    other's way: between other collectives' motifs they may be.
+    The rules are: the shortest isolated duration, the shortest critical path, the smallest load of
+    a resource, and each recipe. The critical path ignores contention between the motifs of one
+    option, which may vanish when motifs of other collectives run in between.
     """
     base = fastest_options(problem)
     yield base
@@ -261,7 +271,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 @compiled
 def _draw_uniform(state: IntArray) -> float:
-    """Return a number of 0 up to 1, and go on to the next."""
+    """Return a random number in [0, 1), and advance the generator (SplitMix64)."""
     word = np.uint64(state[0]) + _GOLDEN
     state[0] = np.int64(word)
     mixed = (word ^ (word >> np.uint64(30))) * _FIRST
@@ -309,20 +319,21 @@ def anneal(  # noqa: PLR0913, PLR0917 - loops
     heat: float,
     target: int,
 ) -> int:
-    """Make proposals: another option of an op, or of all that are alike, or another urgency.
+    """Make proposals: another option of an op, or of ops with the same options, or another urgency.
 
     Args:
-        alike: of each op, a number that those have in common that have the same options.
-        row: where it is, and the best; changed.
-        room: for placing.
-        first: proposal of this call.
-        last: proposal before which it ends.
-        of: proposals of the whole run, over which it cools down.
-        heat: of the best: about how much worse is accepted at first. At last, a hundredth of that.
-        target: ticks with which it ends.
+        alike: Class of each op. Ops with the same options have the same class.
+        row: Current and best state. Updated.
+        room: Work arrays for placing.
+        first: Number of the first proposal of this call.
+        last: Number of the proposal before which the call ends.
+        of: Number of proposals of the whole run.
+        heat: First temperature, relative to the best completion time. It falls to a hundredth
+            during the run.
+        target: Completion time in ticks at which the run stops.
 
     Returns:
-        The proposal that is next.
+        Number of the next proposal.
     """
     starts, state = np.zeros_like(row.best_starts), row.state
     movable = np.flatnonzero(step.communicates == 1)
@@ -355,20 +366,20 @@ def anneal(  # noqa: PLR0913, PLR0917 - loops
 def _propose_move(
     step: StepArrays, alike: IntArray, row: AnnealingState, movable: IntArray
 ) -> None:
-    """Change something: an option, or an urgency."""
+    """Change options, or the urgency of an op."""
     state, choice, offset = row.state, row.choice, row.offset
     op = movable[min(int(_draw_uniform(state) * len(movable)), len(movable) - 1)]
     options = step.option_first[op + 1] - step.option_first[op]
     kind = _draw_uniform(state)
     if options > 1 and kind < 0.5:
         choice[op] = (choice[op] + 1 + int(_draw_uniform(state) * (options - 1))) % options
-        if kind < 0.1:  # and with it those that are alike, from some one on to some other
+        if kind < 0.1:  # also ops of its class between it and a random op
             begin = movable[min(int(_draw_uniform(state) * len(movable)), len(movable) - 1)]
             for other_op in range(min(begin, op), max(begin, op)):
                 if alike[other_op] == alike[op]:
                     choice[other_op] = choice[op]
         return
-    if kind < 0.6:  # as urgent as another is, or a little more or less
+    if kind < 0.6:  # as urgent as a random op
         offset[op] = offset[
             movable[min(int(_draw_uniform(state) * len(movable)), len(movable) - 1)]
         ]

@@ -1,8 +1,8 @@
 """Serial schedule generation, in compiled loops.
 
-It takes one motif after the other, the most urgent first, and places it in the first gap of all its
-resources, where its shares are free all the while, so it may start before one that was placed
-earlier, and a resource may stand still for one that comes.
+The scheme takes one ready motif after the other, the most urgent first. It places each in the first
+gap in which its shares of all its resources stay free. A motif may start before one that was placed
+earlier, and a resource may idle until a motif becomes ready.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from sccl.training.scheduling.step_problem import FULL_SHARE, StepArrays
 NEVER = 2**62
 
 _KINDS = 32
-"""Number of kinds of motifs, by length and share, for which failed searches are remembered."""
+"""Number of hash classes of motifs, by length and share, for which failed searches are cached."""
 
 
 @compiled
 def tail_lengths(step: StepArrays, choice: IntArray, rest: IntArray) -> None:
-    """Write of each motif that is taken the ticks from its start to the end of all.
+    """Write the tail of each chosen motif: ticks from its start to the end of the step.
 
-    That is, if nothing is in the way; of the others nothing is written.
+    Tails ignore contention. Entries of motifs that are not chosen stay unchanged.
     """
     ops = len(choice)
-    after = np.zeros(ops, dtype=np.int64)  # from an op's end to the end of all
+    after = np.zeros(ops, dtype=np.int64)  # from an op's end to the end of the step
     for op in range(ops - 1, -1, -1):
         option = step.option_first[op] + choice[op]
         first, last = step.motif_first[option], step.motif_first[option + 1]
@@ -45,24 +45,25 @@ def tail_lengths(step: StepArrays, choice: IntArray, rest: IntArray) -> None:
 
 
 class Workspace(NamedTuple):
-    """Work space of placing.
+    """Work arrays of serial generation.
 
     Attributes:
-        busy: By resource: intervals of constant use, in order, as rows of begin, end, and use of
-            the whole.
-        stretches: For each resource: number of intervals.
-        full: By resource: rows of an interval, a minimal length, and a minimal share, by kinds: no
-            such motif can start in it. It stays valid, because no motif is removed.
-        key: For each motif: priority, the smallest first.
-        ready: For each motif: end of its dependencies.
-        waits: For each motif: number of unfinished dependencies, including its op.
+        busy: Intervals of constant use of each resource, in order. Shape (resources, 3, intervals),
+            with rows begin, end, and used share.
+        stretches: Number of intervals of each resource.
+        full: Cache of failed searches, shape (resources, 4, kinds), with rows begin, end, minimal
+            length, and minimal share. No motif with at least this length and share can start
+            between begin and end. Entries stay valid, because no motif is removed.
+        key: Priority of each motif, the smallest first.
+        ready: End of the predecessors of each motif, in ticks.
+        waits: Number of unfinished predecessors of each motif. All those of its op count as one.
         queue: Ready motifs, as a heap.
-        op_waits: For each op: number of unfinished ops that it depends on.
-        op_ready: For each op: end of these.
-        remaining: For each op: number of unplaced motifs.
-        op_done: For each op: end of the last of its placed motifs.
-        tail: For each motif: remaining path in ticks.
-        base: For each motif: additional urgency in ticks, next to that of its op.
+        op_waits: Number of unfinished predecessors of each op.
+        op_ready: End of the predecessors of each op, in ticks.
+        remaining: Number of unplaced motifs of each op.
+        op_done: End of the last placed motif of each op, in ticks.
+        tail: Longest path from the start of each motif to the end of the step, in ticks.
+        base: Urgency of each motif in ticks, in addition to that of its op.
     """
 
     busy: IntArray
@@ -81,11 +82,11 @@ class Workspace(NamedTuple):
 
 
 def allocate_workspace(step: StepArrays) -> Workspace:
-    """Return room for placing."""
+    """Return work arrays for a step."""
     resources, motifs, ops = int(step.resources[0]), len(step.ticks), len(step.communicates)
     uses = np.bincount(step.use, minlength=resources)
     if (step.share < FULL_SHARE).any():
-        uses = 2 * uses  # where any begins or ends another stretch begins
+        uses = 2 * uses  # each start and each end of a motif may begin a new interval
     table = np.zeros((resources, 3, int(uses.max(initial=0)) + 1), dtype=np.int64)
     by_motif, by_op = np.zeros((6, motifs), dtype=np.int64), np.zeros((4, ops), dtype=np.int64)
     return Workspace(
@@ -107,7 +108,7 @@ def allocate_workspace(step: StepArrays) -> Workspace:
 
 @compiled_in_place
 def _first_gap(busy: IntArray, count: int, start: int, ticks: int, part: int) -> int:
-    """Return the first tick from a start on from which a part is free for so many ticks."""
+    """Return the first tick at or after a start from which a share is free for some ticks."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -124,7 +125,7 @@ def _first_gap(busy: IntArray, count: int, start: int, ticks: int, part: int) ->
 
 @compiled_in_place
 def _cached_gap(room: Workspace, resource: int, start: int, ticks: int, part: int) -> int:
-    """Return the first gap of a resource, and keep where none was."""
+    """Return the start of the first gap of a resource, and cache the part without gaps."""
     full, kind = room.full[resource], (ticks + part) % _KINDS
     is_cached = full[0, kind] <= start < full[1, kind]
     if is_cached and full[2, kind] <= ticks and full[3, kind] <= part:
@@ -140,7 +141,7 @@ def _cached_gap(room: Workspace, resource: int, start: int, ticks: int, part: in
 
 @compiled_in_place
 def _insert_stretch(busy: IntArray, count: int, start: int, stop: int, part: int) -> int:
-    """Enter a stretch in which nothing is in use; return the number of stretches."""
+    """Insert a used interval where the resource is free. Return the number of intervals."""
     place = count
     while place > 0 and busy[0, place - 1] > start:
         for k in range(3):
@@ -152,9 +153,9 @@ def _insert_stretch(busy: IntArray, count: int, start: int, stop: int, part: int
 
 @compiled_in_place
 def _insert_exclusive(busy: IntArray, count: int, start: int, stop: int) -> int:
-    """Enter that all is in use where nothing is; return the number of stretches.
+    """Insert an interval of full use where the resource is free. Return the number of intervals.
 
-    Stretches that touch become one, so that few are looked at where gaps are looked for.
+    Adjacent intervals are merged, so searches for gaps visit few of them.
     """
     place = count
     while place > 0 and busy[0, place - 1] > start:
@@ -178,7 +179,7 @@ def _insert_exclusive(busy: IntArray, count: int, start: int, stop: int) -> int:
 
 @compiled_in_place
 def _insert_shared(busy: IntArray, count: int, start: int, stop: int, part: int) -> int:
-    """Enter that a part is in use, also where others are; return the number of stretches."""
+    """Add a share to an interval that may be partly used. Return the number of intervals."""
     place = count
     while place > 0 and busy[1, place - 1] > start:
         place -= 1
@@ -205,7 +206,7 @@ def _insert_shared(busy: IntArray, count: int, start: int, stop: int, part: int)
 
 @compiled_in_place
 def _place_motif(step: StepArrays, room: Workspace, motif: int, start: int) -> int:
-    """Take for a motif the first gap of all its resources; return where it starts."""
+    """Place a motif in the first common gap of its resources. Return its start."""
     ticks, moved = step.ticks[motif], True
     first, last = step.use_first[motif], step.use_first[motif + 1]
     while moved and ticks:
@@ -227,7 +228,7 @@ def _place_motif(step: StepArrays, room: Workspace, motif: int, start: int) -> i
 
 @compiled_in_place
 def _precedes(room: Workspace, left: int, right: int) -> bool:
-    """Return whether a motif goes before another."""
+    """Return whether a motif has priority over another. Ties go to the smaller index."""
     return bool(
         room.key[left] < room.key[right] or (room.key[left] == room.key[right] and left < right)
     )
@@ -235,7 +236,7 @@ def _precedes(room: Workspace, left: int, right: int) -> bool:
 
 @compiled_in_place
 def _push_motif(room: Workspace, count: int, motif: int) -> int:
-    """Put a motif into the queue, a heap; return how many there are."""
+    """Push a motif onto the heap of ready motifs. Return the size of the heap."""
     place = count
     while place > 0:
         above = (place - 1) // 2
@@ -249,7 +250,7 @@ def _push_motif(room: Workspace, count: int, motif: int) -> int:
 
 @compiled_in_place
 def _pop_motif(room: Workspace, count: int) -> int:
-    """Take the motif that goes first out of the queue."""
+    """Remove the motif of highest priority from the heap, and return it."""
     first, last = room.queue[0], room.queue[count - 1]
     place, below = 0, 1
     while below < count - 1:
@@ -265,7 +266,7 @@ def _pop_motif(room: Workspace, count: int) -> int:
 
 @compiled
 def _initialize(step: StepArrays, choice: IntArray, offset: IntArray, room: Workspace) -> int:
-    """Set out to place everything; return how many motifs wait for nothing."""
+    """Reset the work arrays. Return the number of motifs that are ready at the start."""
     tail_lengths(step, choice, room.tail)
     room.stretches[:] = 0
     room.full[:] = 0
@@ -299,13 +300,13 @@ def serial_schedule(  # noqa: PLR0913, PLR0917 - loops
     """Place all motifs by serial generation: among ready motifs, the longest remaining path first.
 
     Args:
-        offset: For each op, additional urgency in ticks.
+        offset: Additional urgency of each op, in ticks.
         starts: Start of each motif of a chosen option. Updated.
-        room: Work space for the step.
-        limit: Ticks at which placing gives up.
+        room: Work arrays for the step.
+        limit: Completion time in ticks above which placing gives up.
 
     Returns:
-        Tick of the last end. Larger than ``limit``: it gave up.
+        Completion time in ticks. Larger than ``limit``: placing gave up.
     """
     count, finish = _initialize(step, choice, offset, room), 0
     while count:
@@ -335,7 +336,7 @@ def serial_schedule(  # noqa: PLR0913, PLR0917 - loops
 def _release_successors(
     step: StepArrays, choice: IntArray, room: Workspace, op: int, count: int
 ) -> int:
-    """Let go those that waited for an op that has ended; return how many wait for nothing."""
+    """Release the successors of an op that has ended. Return the number of ready motifs."""
     for k in range(step.later_first[op], step.later_first[op + 1]):
         successor = step.later[k]
         room.op_ready[successor] = max(room.op_ready[successor], room.op_done[op])

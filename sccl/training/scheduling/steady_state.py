@@ -1,15 +1,16 @@
 """Choose the windows of a step that repeats, and compute the period of its plan.
 
-A window may begin with any computation. The computations before it then belong to the next
-iteration. A collective belongs to the iteration of its dependencies and dependents, unless a
-dependency leads to a later one. If several are possible, it is done as early or as late as
-possible. Dependencies within a window make a step, and its plan is the plan of every window.
+A window is the work of one period. It may begin with any computation. The computations before this
+one then belong to the next iteration. The iteration of a collective is limited by its predecessors
+and successors. If two iterations are possible, one window has the earlier one and another window
+the later one. The dependencies within a window define a step, and a plan of this step is repeated
+in every window.
 
-In a window communication starts in the plan's order, each motif no earlier than those before it, as
-soon as its dependencies have ended and its shares of resources are free. Resources serve in the
-plan's order, so computations keep the order of their stream. Each window thus follows from those
-before it. Once a window is a shifted copy of an earlier one, with everything that it depends on,
-windows repeat forever, and the shift gives the period.
+Within a window communication starts in the plan's order. Each motif starts no earlier than those
+before it, as soon as its predecessors have ended and its shares of resources are free. Resources
+serve motifs in the plan's order, so computations keep the order of their stream. Each window is
+thus determined by those before it. Once a window, with everything that it depends on, is a shifted
+copy of an earlier one, windows repeat forever, and the shift gives the period.
 """
 
 from __future__ import annotations
@@ -38,19 +39,21 @@ from sccl.training.scheduling.step_problem import (
 _WINDOWS = 24
 _MAX_WINDOWS = 384
 _MAX_CYCLE = 4
-"""Windows that are run at first, and at the most, and after how many a plan may repeat."""
+"""First and largest number of simulated windows, and the longest detected cycle in windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class SteadyState:
-    """The behavior of a plan.
+    """The repetition of a plan.
 
     Attributes:
-        period: Ticks from a window to the next, once it repeats, rounded up.
-        steady: Whether repetition was observed. Otherwise the period is that of the last windows.
-        window: First window that repeats.
-        cycle: Number of windows after which it repeats.
-        starts: Starts in each window, by place in the order. -1: of an iteration before the first.
+        period: Mean ticks from one window to the next in the steady state, rounded up.
+        steady: Whether repetition was observed. Otherwise the period is measured over the second
+            half of the windows.
+        window: First window of the cycle.
+        cycle: Number of windows in the cycle.
+        starts: Start ticks, shape (windows, places in the order). -1: the motif would belong to an
+            iteration before the first.
     """
 
     period: int
@@ -60,7 +63,7 @@ class SteadyState:
     starts: IntArray
 
     def finish(self, problem: CyclicProblem, plan: CyclicPlan, iterations: int = 2) -> int:
-        """Return the tick by which so many iterations have ended, the first ones."""
+        """Return the tick by which the first iterations have ended."""
         motifs = motifs_in_order(problem.step, plan)
         return max(
             int(self.starts[iteration - shift + max(plan.shifts), place]) + motif.ticks
@@ -70,7 +73,7 @@ class SteadyState:
 
 
 def find_steady_state(problem: CyclicProblem, plan: CyclicPlan) -> SteadyState:
-    """Return the behavior of a valid plan."""
+    """Return the steady state of a valid plan, by simulation."""
     arrays = _build_arrays(problem, plan)
     back = int(arrays.waits[1].max()) + 1
     windows = max(_WINDOWS, 4 * back)
@@ -88,11 +91,12 @@ def find_steady_state(problem: CyclicProblem, plan: CyclicPlan) -> SteadyState:
 
 
 def _detect_cycle(starts: IntArray, back: int, cycle: int, apart: IntArray) -> SteadyState | None:
-    """Return the repetition after some windows, if enough windows at the end repeat.
+    """Return the steady state, if enough windows at the end repeat those ``cycle`` before.
 
     Args:
-        apart: For each place, the first of its connected component. Separate components may repeat
-            sooner than the rest.
+        back: Number of windows on which a window depends.
+        apart: First place of the connected component of each place. Separate components may have
+            different periods.
     """
     later = starts[cycle:] - starts[:-cycle]
     matches = (later == later[:, apart]).all(axis=1) & (later == later[-1]).all(axis=1)
@@ -104,18 +108,18 @@ def _detect_cycle(starts: IntArray, back: int, cycle: int, apart: IntArray) -> S
 
 
 class _WindowArrays(NamedTuple):
-    """A window for compiled loops, by place in the order.
+    """A window in compressed sparse rows for compiled loops, by place in the order.
 
     Attributes:
-        ticks: of each motif.
-        calls: whether it communicates.
-        shift: of how many iterations ahead.
-        use_first: where its uses begin.
-        use: resources.
-        share: of these.
-        wait_first: where those begin that it waits for.
-        waits: places, and how many windows before.
-        resources: how many, as an array of one number.
+        ticks: Duration of each motif.
+        calls: 1 for each motif that communicates, 0 for computations.
+        shift: Number of iterations ahead of each motif.
+        use_first: Offset in ``use`` and ``share`` for each motif, and the total at the end.
+        use: Used resources.
+        share: Share of each used resource.
+        wait_first: Offset in ``waits`` for each motif, and the total at the end.
+        waits: Place of each predecessor, and how many windows earlier it runs. Shape (2, waits).
+        resources: Number of resources, shape (1,).
     """
 
     ticks: IntArray
@@ -130,7 +134,7 @@ class _WindowArrays(NamedTuple):
 
 
 def _build_arrays(problem: CyclicProblem, plan: CyclicPlan) -> _WindowArrays:
-    """Return the arrays of a window, whose motifs depend on the last motifs of other ops."""
+    """Return the arrays of a window. An op's first motifs wait for last motifs of other ops."""
     step, order = problem.step.arrays, np.array(plan.order, dtype=np.int64).reshape(-1, 2)
     choice, shifts = (np.array(row, dtype=np.int64) for row in (plan.options, plan.shifts))
     op = order[:, 0].copy()
@@ -141,7 +145,7 @@ def _build_arrays(problem: CyclicProblem, plan: CyclicPlan) -> _WindowArrays:
     place, wait_first = np.full(len(step.ticks), -1), np.zeros(len(motif) + 1, dtype=np.int64)
     place[motif] = np.arange(len(motif))
     waits = np.empty((2, 0), dtype=np.int64)
-    for _ in range(2):  # first they are counted
+    for _ in range(2):  # the first pass only counts the waits
         count = _write_waits(
             *(step, problem.wait_arrays, choice, shifts, op, motif, place), wait_first, waits
         )
@@ -171,19 +175,19 @@ def _write_waits(  # noqa: PLR0913, PLR0917 - loops
     first: IntArray,
     entries: IntArray,
 ) -> int:
-    """Write for whom each place waits, as far as there is room; return how many that are.
+    """Write the predecessors of each place, as far as ``entries`` has space. Return their number.
 
     Args:
-        shifts: of each place.
-        op: of each place.
-        motif: of each place.
-        place: of each motif.
-        first: of each place, where its waits begin. One more at the end.
-        entries: places, and how many windows before.
+        shifts: Number of iterations ahead of each place.
+        op: Op of each place.
+        motif: Motif of each place.
+        place: Place of each motif.
+        first: Offset of the predecessors of each place, and the total at the end. Updated.
+        entries: Place of each predecessor, and how many windows earlier it runs. Updated.
     """
     count = number(0)
     for k in range(len(motif)):
-        count = _write_wait(entries, count, k, number(1))  # it follows upon itself
+        count = _write_wait(entries, count, k, number(1))  # its own previous execution
         for j in range(step.wait_first[motif[k]], step.wait_first[motif[k] + 1]):
             awaited_place = place[step.wait[j]]
             count = _write_wait(entries, count, awaited_place, shifts[awaited_place] - shifts[k])
@@ -192,7 +196,7 @@ def _write_waits(  # noqa: PLR0913, PLR0917 - loops
                 before = waits.before[j]
                 option = step.option_first[before] + choice[before]
                 for index in range(step.motif_first[option], step.motif_first[option + 1]):
-                    if step.next_first[index + 1] == step.next_first[index]:  # the last of its own
+                    if step.next_first[index + 1] == step.next_first[index]:  # without successors
                         awaited_place = place[index]
                         windows = waits.lag[j] + shifts[awaited_place] - shifts[k]
                         count = _write_wait(entries, count, awaited_place, windows)
@@ -202,7 +206,7 @@ def _write_waits(  # noqa: PLR0913, PLR0917 - loops
 
 @compiled_in_place
 def _write_wait(entries: IntArray, count: int, place: int, windows: int) -> int:
-    """Write a wait, if there is room; return how many there are."""
+    """Append a predecessor, if there is space. Return the number of predecessors."""
     if count < entries.shape[1]:
         entries[0, count], entries[1, count] = place, windows
     return count + 1
@@ -210,9 +214,10 @@ def _write_wait(entries: IntArray, count: int, place: int, windows: int) -> int:
 
 @compiled
 def _find_components(arrays: _WindowArrays) -> IntArray:
-    """Return of each place the first of those that it has to do with.
+    """Return the first place of the connected component of each place.
 
-    They wait for one another, use the same, or are issued in one order, however indirectly.
+    Two places are connected if one waits for the other, if they share a resource, or if both
+    communicate and are therefore issued in order.
     """
     places, caller = len(arrays.ticks), -1
     first, user = np.arange(places), np.full(arrays.resources[0], -1, dtype=np.int64)
@@ -237,7 +242,7 @@ def _find_components(arrays: _WindowArrays) -> IntArray:
 
 @compiled_in_place
 def _union_components(first: IntArray, place: int, other_place: int) -> int:
-    """Join those of which two are part; return the first of them."""
+    """Merge the components of two places. Return the first place of the result."""
     while first[place] != place:
         first[place] = first[first[place]]
         place = first[place]
@@ -251,7 +256,7 @@ def _union_components(first: IntArray, place: int, other_place: int) -> int:
 
 @compiled
 def _run_windows(arrays: _WindowArrays, windows: int) -> IntArray:
-    """Return when motifs start, window by window."""
+    """Simulate windows. Return the starts of motifs, shape (windows, places)."""
     places, resources = len(arrays.ticks), arrays.resources[0]
     starts = np.full((windows, places), -1, dtype=np.int64)
     room = empty_profile(resources, arrays.share)
@@ -261,7 +266,7 @@ def _run_windows(arrays: _WindowArrays, windows: int) -> IntArray:
     for window in range(windows):
         for place in range(places):
             if window + arrays.shift[place] < ahead:
-                continue  # of an iteration before the first
+                continue  # the iteration would be before the first
             start = issued if arrays.calls[place] else number(0)
             for k in range(arrays.wait_first[place], arrays.wait_first[place + 1]):
                 awaited_place, then = arrays.waits[0, k], window - arrays.waits[1, k]
@@ -279,20 +284,21 @@ def _run_windows(arrays: _WindowArrays, windows: int) -> IntArray:
 
 
 _EVEN_CUTS = 6
-"""Places at which windows begin, beside those where few waits lead across."""
+"""Number of equal parts of the computations at whose ends windows are cut, in addition to the cuts
+with the fewest crossing dependencies."""
 
 _MIN_CROSSED_CUTS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class StepWindow:
-    """A step that is done in each window.
+    """A window as a step.
 
     Attributes:
-        step: its ops in an order in which each comes after those that it waits for.
-        ops: of each op of the step: which of the problem it is.
-        shifts: of each op of the problem: of how many iterations ahead it is done.
-        waits: of the problem.
+        step: Step with the ops in topological order.
+        ops: Index in the problem of each op of the step.
+        shifts: Number of iterations ahead of each op of the problem.
+        waits: Dependencies of the problem.
     """
 
     step: StepProblem
@@ -301,7 +307,7 @@ class StepWindow:
     waits: tuple[LaggedWait, ...]
 
     def to_cyclic_plan(self, plan: StepPlan) -> CyclicPlan:
-        """Return the plan of all windows that a plan of one is: motifs in the order of starts."""
+        """Return the cyclic plan that repeats a plan of the window, with motifs by start."""
         options = [0] * len(self.ops)
         rows = []
         for index, (op, choice, starts) in enumerate(
@@ -315,12 +321,12 @@ class StepWindow:
 
 
 def identity_window(problem: CyclicProblem) -> StepWindow:
-    """Return the window that is an iteration, from its first computation to its last."""
+    """Return the window that equals one iteration, without shifts."""
     return _build_window(problem, (0,) * len(problem.step.ops))
 
 
 def iterate_windows(problem: CyclicProblem) -> Iterator[StepWindow]:
-    """Yield windows, each once; first the iteration as it is."""
+    """Yield distinct windows, beginning with the unshifted iteration."""
     seen = set[tuple[int, ...]]()
     for cut in _candidate_cuts(problem):
         for early in (False, True):
@@ -331,14 +337,14 @@ def iterate_windows(problem: CyclicProblem) -> Iterator[StepWindow]:
 
 
 def _candidate_cuts(problem: CyclicProblem) -> list[int]:
-    """Return with which computations windows begin, by their place among all computations."""
+    """Return the first computations of windows, as indices among all computations."""
     computations = [k for k, op in enumerate(problem.step.ops) if not op.communicates]
     count = len(computations)
     cuts = [0]
     if count < 2:
         return cuts
     place = {op: k for k, op in enumerate(computations)}
-    across = [0] * count  # waits between computations before a cut and after it, through calls
+    across = [0] * count  # dependencies through collectives that cross each cut
     direct = _spanned_computations(problem)
     for before, after in direct:
         for cut in range(place[before] + 1, place[after] + 1):
@@ -349,7 +355,7 @@ def _candidate_cuts(problem: CyclicProblem) -> list[int]:
 
 
 def _spanned_computations(problem: CyclicProblem) -> list[tuple[int, int]]:
-    """Return the pairs of computations of one iteration that a collective leads across."""
+    """Return the pairs of computations of one iteration with a collective between them."""
     ops = problem.step.ops
     users: list[list[int]] = [[] for _ in ops]
     for index, op in enumerate(ops):
@@ -367,7 +373,7 @@ def _spanned_computations(problem: CyclicProblem) -> list[tuple[int, int]]:
 
 
 def _op_shifts(problem: CyclicProblem, cut: int, *, early: bool) -> tuple[int, ...] | None:
-    """Return of how many iterations ahead each op is done. None: there is no way."""
+    """Return the number of iterations ahead of each op. None: the cut is infeasible."""
     ops, fixed, seen = problem.step.ops, list[int | None](), 0
     for op in ops:
         if op.communicates:
@@ -392,7 +398,7 @@ def _op_shifts(problem: CyclicProblem, cut: int, *, early: bool) -> tuple[int, .
 
 
 def _build_window(problem: CyclicProblem, shifts: tuple[int, ...]) -> StepWindow:
-    """Return the window in which ops are done of iterations so far ahead."""
+    """Return the window with the given shift of each op."""
     ops = problem.step.ops
     after: list[set[int]] = [set() for _ in ops]
     for before, index, lag in problem.waits:
@@ -406,7 +412,7 @@ def _build_window(problem: CyclicProblem, shifts: tuple[int, ...]) -> StepWindow
 
 
 def _topological_order(after: Sequence[set[int]], keys: Sequence[tuple[bool, int]]) -> list[int]:
-    """Return numbers in the order of their keys, as far as each comes after those it waits for."""
+    """Return the topological order of nodes in which ready nodes are taken by their keys."""
     left = [len(predecessors) for predecessors in after]
     users: list[list[int]] = [[] for _ in after]
     for index, predecessors in enumerate(after):

@@ -1,11 +1,12 @@
 """Define problems of training steps, once or repeated, and plans of them.
 
-A step is a list of ops with options, whose motifs take resources for a time. A resource (a stream
-of computations, links of a kind) serves several motifs at a time if their shares of it add up to at
-most the whole. Nothing is slowed down. Times are whole ticks, so nothing is rounded again.
+A step is a list of ops. Each op has alternative options. An option consists of motifs with
+dependencies, and each motif occupies shares of resources (a compute stream, links of one kind) for
+a fixed time. Several motifs may use a resource at once if their shares add up to at most 1. Sharing
+never slows a motif down. Times are whole ticks, so nothing is rounded again.
 
-Steps that repeat have dependencies between iterations. Their plan lists the work of each window:
-ops of the current iteration, or, shifted, of a later one.
+A repeated step also has dependencies between iterations. Its plan lists the work of one window:
+motifs of the current iteration or, shifted, of a later one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sccl.core.training_plan import isolated_finish
 from sccl.errors import ParameterError
 
 FULL_SHARE = 1000
-"""Shares that a resource has."""
+"""Capacity of a resource, in shares."""
 
 MAX_MOTIFS = 10**6
 MAX_TICKS = 2**50
@@ -30,12 +31,12 @@ MAX_TICKS = 2**50
 
 @dataclass(frozen=True, slots=True)
 class StepMotif:
-    """A part of an op that is issued as one.
+    """A part of an op that is issued as a unit.
 
     Attributes:
         ticks: Its duration.
         uses: Numbers of the resources that it uses.
-        after: Motifs of the same option that end before it begins.
+        after: Predecessors among the motifs of the same option.
         shares: Share of each used resource, in units of 1/:data:`FULL_SHARE`. Empty: all of it.
     """
 
@@ -46,7 +47,7 @@ class StepMotif:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Return how much of each resource it has, of :data:`FULL_SHARE`."""
+        """Return its share of each used resource, in units of 1/:data:`FULL_SHARE`."""
         return self.shares or (FULL_SHARE,) * len(self.uses)
 
 
@@ -55,8 +56,8 @@ class StepOption:
     """An alternative for an op.
 
     Attributes:
-        name: Its recipe and carriers.
-        motifs: Motifs, each after its dependencies.
+        name: Recipe and carriers.
+        motifs: Motifs in topological order.
     """
 
     name: str
@@ -64,7 +65,7 @@ class StepOption:
 
     @property
     def critical_path_ticks(self) -> int:
-        """Return the ticks that it takes alone, if motifs wait for nothing but one another."""
+        """Return the length of the critical path in ticks, without contention for resources."""
         ends: list[int] = []
         for motif in self.motifs:
             ends.append(motif.ticks + max((ends[k] for k in motif.after), default=0))
@@ -72,7 +73,7 @@ class StepOption:
 
     @property
     def isolated_duration(self) -> int:
-        """Return the ticks that it takes alone, by the rules of plans, motifs in their order."""
+        """Return the duration in ticks of the option alone, with motifs issued in their order."""
         return isolated_finish(
             [motif.ticks for motif in self.motifs],
             [motif.after for motif in self.motifs],
@@ -80,7 +81,7 @@ class StepOption:
         )
 
     def resource_ticks(self) -> dict[int, int]:
-        """Return of each resource that it uses the ticks for which it has it, times its shares."""
+        """Return the load of each used resource: the sum of ticks times shares."""
         ticks: dict[int, int] = {}
         for motif in self.motifs:
             for resource, part in zip(motif.uses, motif.parts, strict=True):
@@ -94,7 +95,7 @@ class StepOp:
 
     Attributes:
         options: Alternatives, of which one is chosen.
-        after: Ops that end before it begins.
+        after: Predecessors: ops that end before this one begins.
         communicates: Whether it is a collective. A computation has one option.
     """
 
@@ -105,27 +106,29 @@ class StepOp:
 
 
 class StepArrays(NamedTuple):
-    """A problem for compiled loops: rows of rows, each with where they begin, and the end.
+    """A step problem in compressed sparse rows, for compiled loops.
+
+    An array of offsets (``option_first`` etc.) has one more entry, the total, at its end.
 
     Attributes:
-        option_first: of each op: its first option.
-        motif_first: of each option: its first motif.
-        ticks: of each motif.
-        use_first: of each motif: its first use.
-        use: resources.
-        share: of each use, of :data:`FULL_SHARE`.
-        sort: of each motif: a number that those have in common that use the same shares.
-        wait_first: of each motif: where those begin that it waits for.
-        wait: motifs of the same option.
-        next_first: of each motif: where those begin that wait for it.
-        next: motifs of the same option.
-        op: of each motif.
-        before_first: of each op: where those begin that it waits for.
-        before: ops.
-        later_first: of each op: where those begin that wait for it.
-        later: ops.
-        communicates: of each op.
-        resources: how many there are, as an array of one number.
+        option_first: Offset of the first option of each op.
+        motif_first: Offset of the first motif of each option.
+        ticks: Duration of each motif.
+        use_first: Offset in ``use`` and ``share`` for each motif.
+        use: Used resources.
+        share: Share of each used resource, in units of 1/:data:`FULL_SHARE`.
+        sort: Class of each motif. Motifs with the same resources and shares have the same class.
+        wait_first: Offset in ``wait`` for each motif.
+        wait: Predecessor motifs in the same option.
+        next_first: Offset in ``next`` for each motif.
+        next: Successor motifs in the same option.
+        op: Op of each motif.
+        before_first: Offset in ``before`` for each op.
+        before: Predecessor ops.
+        later_first: Offset in ``later`` for each op.
+        later: Successor ops.
+        communicates: 1 for each op that communicates, 0 for computations.
+        resources: Number of resources, shape (1,).
     """
 
     option_first: IntArray
@@ -150,11 +153,11 @@ class StepArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class StepProblem:
-    """A step.
+    """The problem of scheduling one step.
 
     Attributes:
         resources: Names of the resources.
-        ops: Ops in the order of submission, each after its dependencies.
+        ops: Ops in the order of submission, each after its predecessors.
 
     Raises:
         ParameterError: An op depends on a later one, or uses an unknown resource.
@@ -182,7 +185,7 @@ class StepProblem:
             for option in op.options:
                 self._check(op, option)
         total = sum(max(_total_ticks(option) for option in op.options) for op in self.ops)
-        if total > MAX_TICKS:  # the ticks of thousands of iterations are to fit into 63 bits
+        if total > MAX_TICKS:  # thousands of iterations must fit into 63 bits
             raise ParameterError(
                 f"all motifs of the step take {total:.3g} ticks one after the other, expected "
                 f"{MAX_TICKS:.3g} at the most"
@@ -214,8 +217,8 @@ class StepProblem:
 
     @cached_property
     def isolated_durations(self) -> tuple[tuple[int, ...], ...]:
-        """Return the duration of each option of each op alone."""
-        lengths: dict[int, tuple[int, ...]] = {}  # ops that are alike have the same options
+        """Return the isolated duration in ticks of each option of each op."""
+        lengths: dict[int, tuple[int, ...]] = {}  # equal ops share one tuple of options
         for op in self.ops:
             if id(op.options) not in lengths:
                 lengths[id(op.options)] = tuple(option.isolated_duration for option in op.options)
@@ -223,7 +226,7 @@ class StepProblem:
 
     @cached_property
     def arrays(self) -> StepArrays:
-        """Return the problem for compiled loops."""
+        """Return the problem as arrays for compiled loops."""
         options = [option for op in self.ops for option in op.options]
         motifs = [motif for option in options for motif in option.motifs]
         first = _row_offsets([len(option.motifs) for option in options])
@@ -259,7 +262,7 @@ class StepProblem:
         )
 
     def plan_of(self, choice: IntArray, starts: IntArray) -> StepPlan:
-        """Return the plan from the arrays of compiled loops."""
+        """Return the plan with the given option of each op and start of each motif."""
         first = self.arrays.motif_first
         rows = self.arrays.option_first[:-1] + choice
         spans = zip(first[rows].tolist(), first[rows + 1].tolist(), strict=True)
@@ -274,15 +277,15 @@ class StepPlan:
     """A plan: the option of each op, and the starts of its motifs.
 
     Attributes:
-        options: Option of each op.
-        starts: For each op, start ticks of the motifs of that option.
+        options: Chosen option of each op.
+        starts: For each op, start ticks of the motifs of its option.
     """
 
     options: tuple[int, ...]
     starts: tuple[tuple[int, ...], ...]
 
     def finish(self, problem: StepProblem) -> int:
-        """Return the tick by which all has ended."""
+        """Return the completion time in ticks."""
         return max(
             start + motif.ticks
             for op, option, starts in zip(problem.ops, self.options, self.starts, strict=True)
@@ -291,12 +294,12 @@ class StepPlan:
 
 
 def _total_ticks(option: StepOption) -> int:
-    """Return the ticks of all motifs of an option, one after the other."""
+    """Return the sum of the durations of all motifs, in ticks."""
     return sum(motif.ticks for motif in option.motifs)
 
 
 def _reverse_waits(waits: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return who waits for each, from whom each waits for."""
+    """Return the successors of each node, given its predecessors."""
     waiters: list[list[int]] = [[] for _ in waits]
     for number, awaited in enumerate(waits):
         for k in awaited:
@@ -316,12 +319,12 @@ MAX_LAG = 1000
 
 
 class LaggedWait(NamedTuple):
-    """A wait across iterations.
+    """A dependency between ops, possibly of different iterations.
 
     Attributes:
-        before: op that ends before, in an iteration.
-        after: op that begins after it, so many iterations later.
-        lag: 1 or more.
+        before: Predecessor op.
+        after: Successor op.
+        lag: Number of iterations from the predecessor to the successor.
     """
 
     before: int
@@ -330,12 +333,12 @@ class LaggedWait(NamedTuple):
 
 
 class WaitArrays(NamedTuple):
-    """Waits for compiled loops.
+    """Dependencies in compressed sparse rows, for compiled loops.
 
     Attributes:
-        first: of each op: where its waits begin, and the end.
-        before: op for which it waits.
-        lag: how many iterations before.
+        first: Offset in ``before`` and ``lag`` for each op, and the total at the end.
+        before: Predecessor ops.
+        lag: Number of iterations from each predecessor.
     """
 
     first: IntArray
@@ -353,7 +356,7 @@ class CyclicProblem:
             execution.
 
     Raises:
-        ParameterError: A dependency is of no op, or has no lag.
+        ParameterError: A dependency names an unknown op, or its lag is not 1 to :data:`MAX_LAG`.
     """
 
     step: StepProblem
@@ -370,7 +373,7 @@ class CyclicProblem:
 
     @cached_property
     def waits(self) -> tuple[LaggedWait, ...]:
-        """Return all waits, those within an iteration with lag 0."""
+        """Return all dependencies. Those within an iteration have lag 0."""
         waits = [
             LaggedWait(k, number, 0) for number, op in enumerate(self.step.ops) for k in op.after
         ]
@@ -378,7 +381,7 @@ class CyclicProblem:
 
     @cached_property
     def wait_arrays(self) -> WaitArrays:
-        """Return all waits for compiled loops, by who waits."""
+        """Return all dependencies as arrays for compiled loops, by successor."""
         count = len(self.step.ops)
         rows = np.array(self.waits, dtype=np.int64).reshape(-1, 3)
         rows = rows[np.argsort(rows[:, 1], kind="stable")]
@@ -391,9 +394,9 @@ class CyclicPlan:
     """The work of each window.
 
     Attributes:
-        options: Option of each op.
-        order: Order of issue of a window: an op and a motif of its option.
-        shifts: For each place in the order: number of iterations ahead.
+        options: Chosen option of each op.
+        order: Order of issue in a window, as pairs of an op and a motif of its option.
+        shifts: Number of iterations ahead, for each place in the order.
     """
 
     options: tuple[int, ...]
@@ -407,7 +410,7 @@ def motifs_in_order(step: StepProblem, plan: CyclicPlan) -> list[StepMotif]:
 
 
 def find_cyclic_plan_fault(problem: CyclicProblem, plan: CyclicPlan) -> str:
-    """Return a violation of a plan. Empty: none, and all its windows end."""
+    """Return the first violation of a plan. Empty: the plan is valid and never deadlocks."""
     return _find_choice_fault(problem.step, plan) or _find_order_fault(problem, plan)
 
 
@@ -436,7 +439,7 @@ def _find_choice_fault(step: StepProblem, plan: CyclicPlan) -> str:
 
 def _find_order_fault(problem: CyclicProblem, plan: CyclicPlan) -> str:
     ops = problem.step.ops
-    when = {  # of motifs of iteration 0: how many windows later, and at which place there
+    when = {  # window and place at which each motif of iteration 0 is issued
         item: (-shift, k)
         for k, (item, shift) in enumerate(zip(plan.order, plan.shifts, strict=True))
     }

@@ -1,13 +1,13 @@
 """Convert a workload with options to a problem of windows, and its plans back.
 
-Ticks are nanoseconds. Operations are in the order of submission: that of the workload, adjusted to
-dependencies. If ranks submit a collective only after waiting for another one, it depends on that
-one as well, through their computation.
+Ticks are nanoseconds. Operations are in the order of submission: the order of the workload, changed
+where dependencies require it. If a host program waits for one collective before it submits another
+one, the second depends on the first.
 
-Added dependencies limit the memory of held results, which are released in the order of their last
-uses. A collective waits for all uses of earlier results up to the point from which on they would be
-too large together. So the results held at any time are consecutive, and fit. This is a restriction:
-other orders may fit as well.
+Extra dependencies limit the memory of held results. Results are released in the order of their last
+uses. Before a collective starts, the oldest results must have been used, as many as necessary for
+the later results to fit into the memory. So the results held at any time are consecutive. This is a
+restriction: other orders may fit as well.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ assert FULL_SHARE == FULL_LOAD
 NS_PER_US = 1000
 
 _MAX_SHOWN = 8
-"""Operations of a circle in a message."""
+"""Largest number of operations of a cycle in a message."""
 
 OptionsByCollective = Mapping[str, Sequence[Option]]
 """Options of each collective, by id."""
@@ -59,7 +59,7 @@ class PlanningJob:
 
     @cached_property
     def op_ids(self) -> tuple[str, ...]:
-        """Return the ids of operations, in the order of the problem's."""
+        """Return the ids of operations, in the order of the problem's ops."""
         return _submission_order(self.workload, self._waits)
 
     @cached_property
@@ -68,10 +68,10 @@ class PlanningJob:
 
     @cached_property
     def problem(self) -> CyclicProblem:
-        """Return the problem.
+        """Return the problem of the repeated step.
 
         Raises:
-            InputError: a collective has no option.
+            InputError: A collective has no option.
         """
         ops = {op.id: op for op in self.workload.ops}
         place = {name: k for k, name in enumerate(self.op_ids)}
@@ -82,7 +82,7 @@ class PlanningJob:
                 before[wait.after].add(place[wait.before])
         resources = _resource_names(self.workload, self.options)
         number = {name: k for k, name in enumerate(resources)}
-        made: dict[int, tuple[StepOption, ...]] = {}  # of collectives that are alike, once
+        made: dict[int, tuple[StepOption, ...]] = {}  # converted once for equal collectives
         rows = []
         for name in self.op_ids:
             op = ops[name]
@@ -109,7 +109,7 @@ class PlanningJob:
     def export_plan(
         self, cyclic: CyclicPlan
     ) -> tuple[tuple[tuple[str, Option], ...], tuple[Issue, ...]]:
-        """Return the options and the order of a plan, as training plans have them."""
+        """Return the options and the order of a plan, in the form of training plans."""
         chosen = dict(zip(self.op_ids, cyclic.options, strict=True))
         options = tuple(
             (op.id, self.options[op.id][chosen[op.id]]) for op in self.workload.collectives()
@@ -122,10 +122,10 @@ class PlanningJob:
 
 
 def job_of_plan(plan: TrainingPlan) -> tuple[PlanningJob, CyclicPlan]:
-    """Return the job of a training plan, with the plan's options only, and the plan.
+    """Return the job of a training plan, restricted to the plan's options, and its cyclic plan.
 
     Raises:
-        InputError: It does not plan each operation of its workload exactly once.
+        InputError: The plan does not have each operation of its workload exactly once.
     """
     options = {name: (option,) for name, option in plan.options}
     wanted = {op.id for op in plan.workload.collectives()}
@@ -196,10 +196,10 @@ def all_waits(workload: Workload, memory_bytes: int) -> tuple[Dependency, ...]:
 
 
 def workload_waits(workload: Workload) -> tuple[Dependency, ...]:
-    """Return all that waits: as the workload says, by order of streams, and by host programs.
+    """Return the dependencies of the workload, of the order of streams, and of host programs.
 
-    A host is one iteration ahead at the most: no stream of a role begins with one before the others
-    have ended the last but one.
+    A host is at most one iteration ahead: no stream of a role begins iteration i before the role's
+    other streams have ended iteration i - 2.
     """
     waits = dict.fromkeys(workload.deps)
     first: dict[str, str] = {}
@@ -244,7 +244,7 @@ def _host_waits(workload: Workload, waits: Sequence[Dependency]) -> Iterable[Dep
         for event in program.events:
             position = place[event.op]
             if event.action is HostAction.WAIT:
-                for before, lag in list(awaited):  # for its own dependencies
+                for before, lag in list(awaited):  # implied by the new wait
                     if lag == event.lag and reach[before] >> position & 1:
                         del awaited[before, lag]
                 awaited[position, event.lag] = None
@@ -281,10 +281,10 @@ def _reachability_bits(after: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _submission_order(workload: Workload, waits: Iterable[Dependency]) -> tuple[str, ...]:
-    """Return operations in the workload's order, as far as waits within an iteration allow.
+    """Return operations in the workload's order, as far as dependencies in an iteration permit.
 
     Raises:
-        InputError: some wait for one another.
+        InputError: Dependencies form a cycle.
     """
     names = [op.id for op in workload.ops]
     place = {name: k for k, name in enumerate(names)}
@@ -340,11 +340,12 @@ def memory_waits(
     """Return dependencies under which held results stay within a limit, on every rank.
 
     Args:
-        names: Ids of operations, each after its dependencies.
-        limit_bytes: Limit. 0: none.
+        workload: Workload.
+        names: Ids of operations in topological order.
+        limit_bytes: Limit of held results. 0: none.
 
     Raises:
-        ParameterError: A single result, or the simultaneous inputs of an operation, exceed it.
+        ParameterError: A single result, or the inputs of one operation, exceed the limit.
     """
     if not limit_bytes:
         return ()
@@ -366,7 +367,7 @@ def memory_waits(
 
 
 def _result_users(workload: Workload, place: dict[str, int]) -> dict[str, list[tuple[int, str]]]:
-    """Return of each collective who waits for it, with lags, in order; itself where nobody does."""
+    """Return the successors of each collective in order, with lags. Without any: the collective."""
     users: dict[str, list[tuple[int, str]]] = {op.id: [] for op in workload.collectives()}
     for dep in workload.deps:
         if dep.before in users:
@@ -379,7 +380,7 @@ def _result_users(workload: Workload, place: dict[str, int]) -> dict[str, list[t
 
 
 def _last_use(users: Sequence[tuple[int, str]], place: dict[str, int]) -> tuple[int, int]:
-    """Return in how many iterations and at which place a result is used for the last time."""
+    """Return the lag in iterations and the place of the last use of a result."""
     lag, name = users[-1]
     return lag, place[name]
 
@@ -406,7 +407,7 @@ def _check_limit(
 
 
 _LatestUses = dict[object, tuple[int, int, str]]
-"""For each stream: iteration, place, and operation of its latest work."""
+"""Iteration, place, and operation of the latest use in each stream."""
 
 
 def _gate_waits(
@@ -415,14 +416,17 @@ def _gate_waits(
     lines: dict[str, tuple[object, int]],
     limit_bytes: int,
 ) -> Iterator[Dependency]:
-    """Yield for which uses each waits: the last ones of those before it for which is no room.
+    """Yield the dependencies that keep held results within the limit.
 
-    Results are numbered on from iteration to iteration. When one begins, all are let go of up to
-    one from which on they would be too much together, so are, in any case, those of some
-    iterations before: nobody is further ahead than that.
+    Results are numbered across iterations. A collective waits for the last uses of all results up
+    to the newest one that no longer fits together with the results after it. It waits at least for
+    results of some iterations before, because no rank is further ahead.
 
     Args:
-        lines: of each operation its stream, on which one ends after the other, and its place.
+        held: Collectives in the order of their last uses.
+        users: Successors of each collective in order, with lags.
+        lines: Stream and place of each operation. Operations of one stream end in order.
+        limit_bytes: Limit for held results.
     """
     many = len(held)
     rounds = 2 + max((lag for op in held for lag, _ in users[op.id]), default=0)
@@ -442,7 +446,7 @@ def _gate_waits(
             back -= 1
         turn, last = divmod(back, many)
         waits = {line: (turn + lag, at, user) for line, (lag, at, user) in upto[last + 1].items()}
-        for line, (lag, at, user) in upto[many].items():  # of the iteration before that
+        for line, (lag, at, user) in upto[many].items():  # later results of the iteration before
             waits[line] = max(waits.get(line, (turn - 1, -1, "")), (turn - 1 + lag, at, user))
         for when, _, user in waits.values():
             if when > 0 or (when == 0 and user == op.id):

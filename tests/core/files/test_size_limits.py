@@ -63,13 +63,17 @@ def commands(folder: Path) -> list[list[str]]:
     pairs = {"pre": [[MAX_CHUNKS - 1, 0]], "post": [[MAX_CHUNKS - 1, 1]]}
     wanted.write_text(json.dumps({"name": "c", "ranks": 4, **pairs}))
     question = ["--chunks", "1", "--steps", "3", "--rounds", "3"]
+    formula = ["--smt2", "-"]
     for topo, collective in ((huge, "allgather"), ("full:60000", "alltoall"), ("ring:4", wanted)):
         asked = ["--topo", str(topo), "--collective", str(collective)]
         found += [["bound", *asked], ["pareto", *asked, "--no-store"]]
-        found += [["solve", *asked, *question, "--no-store"], ["smt2", *asked, *question]]
+        found += [
+            ["solve", *asked, *question, "--no-store"],
+            ["solve", *asked, *question, *formula],
+        ]
     ring = ["--collective", "allgather", "--topo", "ring:4", "--chunks", "1", "--steps"]
-    found += [["smt2", *ring, "1000000", "--rounds", "1000000"]]
-    found += [[verb, *ring, "3", "--rounds", str(10**21)] for verb in ("solve", "smt2")]
+    found += [["solve", *ring, "1000000", "--rounds", "1000000", *formula]]
+    found += [["solve", *ring, "3", "--rounds", str(10**21), *more] for more in ([], formula)]
     return [*found, ["topo", "show", str(huge)]]
 
 
