@@ -108,7 +108,7 @@ class _GraphBuilder:
         self.moves = 0
         self.signal_lines: dict[Counter, list[int]] = defaultdict(list)
         self.wait_lines: dict[Counter, list[int]] = defaultdict(list)
-        self.ports: dict[int, list[int]] = defaultdict(list)
+        self.ports: dict[int, list[int]] = {}
         self.last: dict[tuple[int, int, int], int] = {}
 
     def build(self) -> None:
@@ -120,11 +120,14 @@ class _GraphBuilder:
             for b, block in enumerate(gpu.threadblocks):
                 self.lines += unroll_pipelines(rank, b, block.ops)
         line_count = len(self.lines)
-        for origin, port in list(
+        places: dict[int, dict[int, int]] = defaultdict(dict)
+        for origin, place, port in list(
             port_operations(self.lines, [len(g.threadblocks) for g in self.plan.gpus])
         ):
-            self.ports[origin].append(len(self.lines))
+            places[origin][place] = len(self.lines)
             self.lines.append(port)
+        for origin, ports in places.items():
+            self.ports[origin] = [ports[place] for place in sorted(ports)]
         for number, line in enumerate(self.lines[entries:line_count], entries):
             before = self.lines[number - 1]
             if (before.rank, before.block) != (line.rank, line.block):

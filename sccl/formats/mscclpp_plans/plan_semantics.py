@@ -60,24 +60,27 @@ class PlanLine:
 
 def port_operations(
     lines: Sequence[PlanLine], blocks: Sequence[int]
-) -> Iterator[tuple[int, PlanLine]]:
-    """Yield, for each port of each thread block, its moves and the delegating lines, in order.
+) -> Iterator[tuple[int, int, PlanLine]]:
+    """Yield the operations of the ports of each thread block, port by port, in order.
+
+    Each comes with the number of the line that delegates it, and the place of the port among the
+    channels of that line.
 
     A port is a host thread: it reads and writes later than its delegation, in order.
 
     Args:
         blocks: Number of thread blocks of each rank. Ports are numbered after them.
     """
-    commands: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    commands: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
     for number, line in enumerate(lines):
         if line.op.channel_type == "port" and line.op.name in PORTED:
-            for channel in line.op.channel_ids:
-                commands[line.rank, line.block, channel].append(number)
+            for place, channel in enumerate(line.op.channel_ids):
+                commands[line.rank, line.block, channel].append((number, place))
     used = list(blocks)
-    for (rank, block, _), numbers in commands.items():
-        for number in numbers:
+    for (rank, block, _), delegated in commands.items():
+        for number, place in delegated:
             text = f"{lines[number].op.name} by a port of thread block {block}"
-            yield number, PlanLine(rank, used[rank], 0, OpPart(text), origin=number)
+            yield number, place, PlanLine(rank, used[rank], 0, OpPart(text), origin=number)
         used[rank] += 1
 
 
