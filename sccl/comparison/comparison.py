@@ -1,4 +1,4 @@
-"""Compare the fastest verified plan of each contender by size, next to a lower bound."""
+"""Compare the fastest verified plan of each contender, and a lower bound, by size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sccl.synth.common.problem import CollectiveProblem, build_problem, build_sp
 from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 
 NOT_REACHED = "not reached"
-"""Reason of a system without times after an interrupt."""
+"""Reason why a system has no times if an interrupt came first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Measurement:
     """The time of a contender at a size.
 
     Attributes:
+        size_bytes: Size of a rank's buffer.
+        us: Completion time in microseconds.
         plan: Description of the plan.
     """
 
@@ -53,9 +55,12 @@ class SystemResult:
     """A contender and its results.
 
     Attributes:
-        seconds: Seconds of its planning.
+        name: Name of the contender.
+        kind: Kind of contender.
+        about: Description in one line.
+        seconds: Seconds of planning.
         measurements: Results by size.
-        reason: Reason why some or all sizes are missing. Empty: none are.
+        reason: Reason why some or all sizes are missing, or empty.
     """
 
     name: str
@@ -71,9 +76,12 @@ class Comparison:
     """The times of all contenders.
 
     Attributes:
-        lower_bounds: Lower bound for every chunk count.
+        problem: Problem of the comparison.
+        sizes: Compared sizes of a rank's buffer in bytes.
+        lower_bounds: Lower bound on the completion time, for every chunk count.
+        systems: Contenders with their results.
         end_reason: Reason why the comparison ended early.
-        plans: By size: the fastest plan and its contender.
+        plans: Name of the fastest contender and its plan, by size.
     """
 
     problem: ComparisonProblem
@@ -96,12 +104,12 @@ class Comparison:
         self._bound_us.pop(size_bytes, None)
 
     def gap(self, row: Measurement) -> float | None:
-        """Return the completion time divided by the lower bound, minus 1. None: the bound is 0."""
+        """Return the gap: completion time / lower bound - 1. None: the bound is 0."""
         lower_bound = self.bound_us(row.size_bytes)
         return float(row.us / lower_bound - 1) if lower_bound else None
 
     def winner(self, size_bytes: int) -> SystemResult | None:
-        """Return the fastest system at a size, the first of equals. None: no system has a plan."""
+        """Return the first of the fastest systems at a size, or None if none has a plan."""
         rows = [system for system in self.systems if size_bytes in system.measurements]
         return min(rows, key=lambda system: system.measurements[size_bytes].us, default=None)
 
@@ -121,7 +129,7 @@ def comparison_subject(
         return CollectiveProblem(machine, build_spec(machine, collective, root), (note,))
 
 
-def compare(  # noqa: PLR0913 - a question, who answers it, and who hears of it
+def compare(  # noqa: PLR0913 - a problem, contenders, and callbacks
     contest: ComparisonProblem,
     entrants: Sequence[Contender],
     sizes: Sequence[int],
@@ -130,16 +138,19 @@ def compare(  # noqa: PLR0913 - a question, who answers it, and who hears of it
     on_system: Callable[[SystemResult], None] = lambda _: None,
     times_alone: bool = False,
 ) -> Comparison:
-    """Return the times of all contenders by size, as far as they were computed.
+    """Return the times of all contenders by size. After an interrupt, some are missing.
 
     Args:
-        on_progress: Function that receives progress.
-        on_system: Function that receives each contender with its times.
-        times_alone: Whether only times are needed. Then plans with times are not verified here: the
-            sends and their order already are.
+        contest: Problem of the comparison.
+        entrants: Contenders.
+        sizes: Sizes of a rank's buffer in bytes.
+        on_progress: Progress callback: description of the current work.
+        on_system: Callback that receives each contender with its times.
+        times_alone: Whether only times are needed. Schedules are then not verified, since the sends
+            and their order already are.
 
     Raises:
-        InputError: Some destination cannot be reached, or there are too many ranks.
+        InputError: A destination cannot be reached, or there are too many ranks.
         JudgeError: A plan fails verification.
         ContradictionError: A plan is faster than the lower bound of its size.
     """
@@ -172,16 +183,16 @@ def compare(  # noqa: PLR0913 - a question, who answers it, and who hears of it
 
 
 def _require_consistent(comparison: Comparison) -> None:
-    """Check that no plan takes less than the lower bound of its size.
+    """Check that no plan is faster than the lower bound of its size.
 
     Raises:
-        ContradictionError: one does.
+        ContradictionError: A plan is faster.
     """
     for system in comparison.systems:
         for row in system.measurements.values():
             bound_us = comparison.bound_us(row.size_bytes)
             if row.us >= bound_us:
-                continue  # the proof's source takes longer to find
+                continue  # the source of the bound is slow to find
             require_at_least_bound(
                 row.us,
                 bound_us,
@@ -240,17 +251,17 @@ def _no_plan_reason(entrant: Contender) -> str:
 def _add_measurement(
     timed: TimedPlan, size: int, system: SystemResult, comparison: Comparison
 ) -> None:
-    """Add a plan, and keep it where it is the fastest so far."""
+    """Add the time of a plan, and store the plan if it is the fastest so far."""
     system.measurements[size] = Measurement(size, timed.us, timed.about)
     if comparison.winner(size) is system:
         comparison.plans[size] = (system.name, timed)
 
 
 def prepare_folder(directory: Path) -> None:
-    """Make a folder for the fastest plans.
+    """Create a folder for the fastest plans.
 
     Raises:
-        InputError: it cannot be made.
+        InputError: The folder cannot be created or written to.
     """
     make_directory(directory)
     check_can_write(directory / "probe")
@@ -260,7 +271,7 @@ def write_fastest(directory: Path, comparison: Comparison) -> dict[int, Path]:
     """Write the fastest plan of each size, and return the files.
 
     Raises:
-        InputError: one cannot be written.
+        InputError: A file cannot be written.
     """
     files: dict[int, Path] = {}
     contest = comparison.problem

@@ -93,7 +93,11 @@ def compare_output(
     """Return the JSON output.
 
     Args:
-        kept: Files of the fastest plan of each size.
+        comparison: Comparison.
+        files: Plans that were loaded from files.
+        kept: File of the fastest plan, by size.
+        plot: File of the chart. None: no chart.
+        tuner: Rules for NCCL's tuner. None: not requested.
     """
     contest = comparison.problem
     digests = question_digests(contest.topology, contest.spec)
@@ -145,7 +149,7 @@ def _system_part(comparison: Comparison, system: SystemResult) -> ComparedSystem
 
 
 def chart_data(shown: CompareOutput) -> tuple[list[SystemTimes], list[tuple[int, float]]]:
-    """Return the systems that have times, as they are drawn, and the bound by size."""
+    """Return the times of each system that has any, and the lower bound of each size."""
     systems = [
         SystemTimes(system.name, tuple((row.size_bytes, row.time_us) for row in system.times))
         for system in shown.systems

@@ -43,21 +43,21 @@ FilePlan = Algorithm | Schedule
 """The plan in a file, with all its sends."""
 
 EFFORT_UNITS = 3.0
-"""Budget of each query of a sweep. The result does not depend on the load."""
+"""Budget of each query of a sweep, in units that do not depend on the load."""
 
 MAX_LIMIT_RANKS = 10
-"""Whose limits are looked for where no timeout is given."""
+"""Maximum number of ranks for which limits of R/C are computed without a timeout."""
 
 MAX_LIMITS = 4
-"""Numbers of steps whose limits are looked for: three more than the fewest."""
+"""Number of limits of R/C among which a timeout is divided: S from the fewest to three more."""
 
 
 GATHERED = "gathered"
-"""Allreduce by gathering all buffers everywhere, as the smallest are done best."""
+"""Contender: allreduce by an allgather of whole buffers, which suits small buffers best."""
 
 
 def contender_names() -> tuple[str, ...]:
-    """Return the names of all who may take part, synthesisers first."""
+    """Return the names of all contenders, synthesizers first."""
     return (*registry.names(), GATHERED, *baselines.names())
 
 
@@ -90,10 +90,13 @@ def build_contenders(
     files: Mapping[str, FilePlan],
     on_progress: Callable[[str], None],
 ) -> list[Contender]:
-    """Return the contenders in this order, with files last.
+    """Return the contenders in the order of ``names``, then those of files.
 
     Args:
-        on_progress: Function that receives progress.
+        contest: Problem of the comparison.
+        names: Names of synthesizers and classical algorithms.
+        files: Plan of each file.
+        on_progress: Progress callback: description of the current search.
     """
     synthesisers, entrants = registry.names(), list[Contender]()
     for name in names:
@@ -121,7 +124,7 @@ def _synthesizer_contender(
         return SynthesizerContender(contest, name, "synthesiser", about, synthesizer)
 
     def find() -> Sequence[Algorithm]:
-        """Return algorithms that are computed once for all sizes."""
+        """Return algorithms that serve all sizes."""
         check_request(synthesizer, contest.request_for(1))
         return finders[name](contest)
 
@@ -129,7 +132,7 @@ def _synthesizer_contender(
 
 
 def _gather_contender(contest: ComparisonProblem) -> Contender:
-    """Return who gathers all buffers, by the synthesiser that serves every machine."""
+    """Return the contender that gathers all buffers, by TACOS, which supports every machine."""
     gather_contest = replace(contest, spec=named_spec("allgather", contest.topology.ranks))
     synthesizer = registry.load("tacos")
     gather = SynthesizerContender(
@@ -151,11 +154,11 @@ def _file_contender(contest: ComparisonProblem, name: str, plan: FilePlan) -> Co
 
 
 def load_file_plans(contest: ComparisonProblem, files: Sequence[Path]) -> dict[str, FilePlan]:
-    """Return the plans of files by their names, judged.
+    """Return the verified plans of files, by file name.
 
     Raises:
-        InputError: a file holds no plan, one for another machine, collective or alpha, or one that
-            the judge rejects.
+        InputError: A file contains no plan, a plan for another machine, collective or alpha model,
+            or a plan that fails verification.
     """
     if not files:
         return {}
@@ -194,17 +197,17 @@ def _check_file(item: LoadedPlan, contest: ComparisonProblem) -> None:
 def sweep_algorithms(
     contest: ComparisonProblem, on_progress: Callable[[str], None]
 ) -> list[Algorithm]:
-    """Return the algorithms of a sweep over k, as far as it comes in the time it has.
+    """Return the algorithms that a sweep over k finds within the time limit.
 
     Raises:
-        InputError: the machine or the collective is none that is swept.
-        KeyboardInterrupt: the user interrupted.
+        InputError: The sweep does not support the machine or the collective.
+        KeyboardInterrupt: The user interrupted.
     """
     began, is_late = time.perf_counter(), False
     seconds = math.inf if contest.timeout_s is None else contest.timeout_s
 
     def notify(event: object) -> None:
-        """End the sweep as a user would, where its time has run out."""
+        """Report progress, and interrupt the sweep after its time limit."""
         nonlocal is_late
         if isinstance(event, QueryStarted | LimitStarted):
             steps = event.candidate.steps if isinstance(event, QueryStarted) else event.steps
@@ -222,11 +225,11 @@ def sweep_algorithms(
 
 
 def limit_algorithms(contest: ComparisonProblem) -> list[Algorithm]:
-    """Return the algorithms at the limits of R/C, as far as they come in the time there is.
+    """Return the algorithms at the limits of R/C that are found within the time limit.
 
     Raises:
-        InputError: the machine or the collective is none that has limits, or is too large.
-        KeyboardInterrupt: the user interrupted.
+        InputError: The machine or the collective is not supported, or the machine is too large.
+        KeyboardInterrupt: The user interrupted.
     """
     if contest.timeout_s is None and contest.topology.ranks > MAX_LIMIT_RANKS:
         raise TooLargeError(

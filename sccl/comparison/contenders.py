@@ -1,9 +1,9 @@
 """Define the contenders of a comparison: synthesizers, classical algorithms, and files.
 
-Each contender returns its fastest plan at a size. Algorithms in steps are timed as soon as
-possible, with chunks divided into the best number of pieces. Schedules are computed for the size,
-except those of TE-CCL and TACCL: these plan for the sizes between latency and bandwidth, and their
-schedules are timed anew for the sizes beyond.
+Each contender returns its fastest plan at a size. Algorithms in steps are timed with every send as
+early as possible, and with chunks divided into the best number of pieces. Schedules are computed
+for the size. TE-CCL and TACCL are exceptions: they plan only for one latency-bound size, one
+bandwidth-bound size, and the sizes between, and their schedules are retimed for other sizes.
 """
 
 from __future__ import annotations
@@ -42,34 +42,33 @@ from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform.retime import retime_schedule
 
 PIECES = (1, 4, 16, 64)
-"""Numbers of pieces of a chunk that are tried, as long as the next one gains something."""
+"""Numbers of pieces per chunk that are tried, until more pieces do not help."""
 
 MIN_GAIN = Fraction(99, 100)
-"""Time divided by that with fewer pieces, below which more pieces count as a gain."""
+"""Ratio to the time with fewer pieces up to which more pieces count as an improvement."""
 
 MAX_SENDS = 40_000
-"""Largest number of sends after division into pieces. Verification of forwarded messages takes
-long.
+"""Maximum number of sends after division into pieces. Verification of forwarded messages is slow.
 """
 
 CHUNKS = (1, 4, 16)
-"""C divided by its unit, for synthesizers with an option for it."""
+"""C divided by its unit, for synthesizers with an option for C."""
 
 MAX_DELIVERIES = 300_000
-"""Largest number of pairs of a chunk and its destination, for synthesizers with an option for C."""
+"""Maximum number of chunk-destination pairs, for synthesizers with an option for C."""
 
 TIME_LIMITS = "limits-time"
-"""The synthesizer whose lower bounds hold for any chunks. Bounds of others assume their chunks."""
+"""The synthesizer whose lower bounds hold for every chunk count. Others assume their own chunks."""
 
 QUICK_UNITS = {"teccl": 0.1, "taccl": 0.1}
-"""Budget per plan of synthesizers that improve their result. Their verbs use more."""
+"""Budget per plan of synthesizers that improve their result. Their own commands use more."""
 
 LATENCY_RATIO, BANDWIDTH_RATIO = Fraction(11, 10), 5
-"""Latency dominates sizes whose lower bound is at most the first number times that of one byte.
+"""Ratios of a size's lower bound to that of one byte.
 
-Bandwidth dominates from the second number on. In each of these ranges one plan serves all sizes,
-with other times. On dgx1, allreduce plans of TE-CCL and TACCL for 4 KB and 1 MB are within 0.1 % of
-plans for the smaller and larger sizes.
+Latency dominates up to the first ratio, and bandwidth from the second ratio. In each of these two
+ranges, one plan is retimed for all sizes. On dgx1, allreduce plans of TE-CCL and TACCL for 4 KB and
+1 MB are within 0.1 % of plans for the smaller and larger sizes.
 """
 
 SystemKind = Literal["synthesiser", "baseline", "file"]
@@ -81,7 +80,10 @@ class ComparisonProblem:
 
     Attributes:
         topology: Machine as synthesis models it.
-        timeout_s: Seconds for each synthesizer. None: only the budget.
+        spec: Collective.
+        model: Alpha model.
+        seed: Random seed.
+        timeout_s: Time limit of each synthesizer in seconds. None: only the budget.
     """
 
     topology: Topology
@@ -100,8 +102,9 @@ class TimedPlan:
     """A plan with its times.
 
     Attributes:
-        about: which it is, in words.
-        is_verified: whether the judge has accepted it.
+        schedule: the plan as a schedule.
+        about: description of the plan.
+        is_verified: whether the plan has passed verification.
     """
 
     schedule: Schedule
@@ -110,14 +113,14 @@ class TimedPlan:
 
     @property
     def us(self) -> Fraction:
-        """Return when the last chunk arrives, microseconds."""
+        """Return the completion time in microseconds."""
         return Fraction(self.schedule.finish * self.schedule.tick_ps, 10**6)
 
     def verify(self, made_by: str) -> TimedPlan:
-        """Return it judged.
+        """Return the plan, verified.
 
         Raises:
-            JudgeError: it fails verification.
+            JudgeError: the plan fails verification.
         """
         if self.is_verified:
             return self
@@ -125,7 +128,7 @@ class TimedPlan:
 
 
 class DeadlineError(Exception):
-    """The time for a synthesiser has run out. Its text says so."""
+    """A synthesizer has reached its time limit without a plan."""
 
 
 @dataclass
@@ -135,8 +138,11 @@ class Contender(ABC):
     Attributes:
         name: Name in the comparison.
         about: Description in one line.
+        problem: Problem of the comparison.
+        kind: Kind of contender.
         seconds: Seconds of planning so far.
-        proved: By size: its proved lower bound for every chunk count.
+        proved: Lower bound in microseconds that the contender proved for every chunk count, by
+            size.
     """
 
     problem: ComparisonProblem
@@ -149,21 +155,21 @@ class Contender(ABC):
     def choose_sizes(  # noqa: B027 - most plan for each size
         self, sizes: Sequence[int], lower_bounds: CompletionTimeBound
     ) -> None:
-        """Choose the sizes to plan for, before the first is asked for."""
+        """Choose the sizes to plan for. The comparison calls this before :meth:`fastest`."""
 
     @abstractmethod
     def fastest(self, size_bytes: int) -> TimedPlan | None:
-        """Return its fastest plan at a size, not judged. None: it has none.
+        """Return the fastest plan at a size, possibly not verified, or None if there is none.
 
         Raises:
-            InputError: it does not serve such machines, collectives or sizes.
-            LateError: its time has run out.
-            KeyboardInterrupt: the user interrupted.
+            InputError: The contender does not support this machine, collective or size.
+            DeadlineError: The contender has reached its time limit.
+            KeyboardInterrupt: The user interrupted.
         """
 
     @contextmanager
     def count_time(self) -> Iterator[None]:
-        """Count the time that goes by as that of making plans."""
+        """Add the time of the context to the seconds of planning."""
         began = time.perf_counter()
         try:
             yield
@@ -173,10 +179,12 @@ class Contender(ABC):
     def best_plan(
         self, size_bytes: int, made: Callable[[int], Pattern | None], about: str
     ) -> TimedPlan:
-        """Return the fastest division of a pattern into pieces, with more pieces while they help.
+        """Return the plan with the best division of chunks into pieces, trying more while it helps.
 
         Args:
-            made: Function from a number of pieces to the pattern. None: it is too large.
+            size_bytes: Size of a rank's buffer.
+            made: Function from a number of pieces to the pattern, or None if it is too large.
+            about: Description of the algorithm. Empty: its chunk count.
         """
         best: TimedPlan | None = None
         chunks, contest = 0, self.problem
@@ -185,7 +193,7 @@ class Contender(ABC):
             if pattern is None:
                 break
             if pattern.collective.chunks == chunks:
-                continue  # those that take turns with pieces need some of them for each turn
+                continue  # algorithms that round small numbers of pieces up repeat a pattern
             chunks = pattern.collective.chunks
             if (
                 best is not None
@@ -211,7 +219,7 @@ class ClassicalContender(Contender):
     patterns: dict[tuple[int, int], Pattern | None] = field(default_factory=dict)
 
     def fastest(self, size_bytes: int) -> TimedPlan | None:
-        """Return it in the number of pieces that is fastest."""
+        """Return the algorithm with the fastest division into pieces."""
         return self.best_plan(size_bytes, lambda pieces: self._pattern(pieces, size_bytes), "")
 
     def _pattern(self, pieces: int, size_bytes: int) -> Pattern | None:
@@ -221,7 +229,7 @@ class ClassicalContender(Contender):
         return self.patterns[key]
 
     def _build_pattern(self, pieces: int, size_bytes: int) -> Pattern | None:
-        """Return the pattern in so many pieces. None: it has too many sends."""
+        """Return the pattern with chunks in ``pieces`` pieces, or None for too many sends."""
         fewer = [number for number in PIECES if number < pieces]
         if fewer:
             first, last = (self._pattern(number, size_bytes) for number in (1, fewer[-1]))
@@ -239,14 +247,15 @@ class AlgorithmContender(Contender):
     """Algorithms in steps.
 
     Attributes:
-        find: Function that computes them on first use.
+        find: Function that computes the algorithms. It is called on first use.
+        algorithms: Description and pattern of each algorithm. None: not computed yet.
     """
 
     find: Callable[[], Sequence[Algorithm]]
     algorithms: list[tuple[str, Pattern]] | None = None
 
     def fastest(self, size_bytes: int) -> TimedPlan | None:
-        """Return the fastest of them in the number of pieces that is fastest."""
+        """Return the fastest algorithm, with its fastest division into pieces."""
         if self.algorithms is None:
             with self.count_time():
                 algorithms = self.find()
@@ -262,19 +271,19 @@ class AlgorithmContender(Contender):
 
 
 def _cut_pattern(pattern: Pattern, pieces: int) -> Pattern | None:
-    """Return a pattern in so many pieces. None: it has too many sends."""
+    """Return a pattern with chunks in ``pieces`` pieces, or None for too many sends."""
     few = pieces == 1 or pattern.num_sends * pieces <= MAX_SENDS
     return split_chunks(pattern, pieces) if few else None
 
 
 def cost_text(algorithm: Algorithm) -> str:
-    """Return a description of an algorithm by its costs."""
+    """Return the costs of an algorithm as text."""
     a = algorithm
     return f"C={a.collective.chunks} S={a.steps} R={a.rounds}"
 
 
 def pattern_of_algorithm(algorithm: Algorithm) -> Pattern:
-    """Return the sends of an algorithm as columns."""
+    """Return the sends of an algorithm as a pattern."""
     sends = algorithm.sends
     return build_pattern(
         algorithm.collective,
@@ -288,12 +297,12 @@ def pattern_of_algorithm(algorithm: Algorithm) -> Pattern:
 
 @dataclass
 class ScheduleContender(Contender):
-    """A schedule, which is for the one size that it has."""
+    """A schedule, which is valid for a single size."""
 
     schedule: Schedule
 
     def fastest(self, size_bytes: int) -> TimedPlan | None:
-        """Return it at its size, and nothing at others."""
+        """Return the schedule if it has this size, else None."""
         if buffer_bytes(self.schedule) != size_bytes:
             return None
         chunks = self.schedule.collective.chunks
@@ -302,15 +311,17 @@ class ScheduleContender(Contender):
 
 @dataclass
 class SynthesizerContender(Contender):
-    """A synthesizer of schedules.
+    """A synthesizer.
 
-    Those in :data:`QUICK_UNITS` plan for one of the sizes that latency dominates, for one that
-    bandwidth dominates, and for each size between. For other sizes these plans get new times, in
-    the same order on each link.
+    Synthesizers in :data:`QUICK_UNITS` plan for the largest size that latency dominates, for the
+    smallest that bandwidth dominates, and for each size between. For other sizes, these plans are
+    retimed with the same order on each link.
 
     Attributes:
-        planned_sizes: sizes for which it plans. Empty: all.
-        plans: its plans for each of these.
+        synthesizer: The synthesizer.
+        spending: Time spent so far. None: not started.
+        planned_sizes: Sizes for which it plans. Empty: all.
+        plans: Plans for each size.
     """
 
     synthesizer: Synthesizer
@@ -319,10 +330,11 @@ class SynthesizerContender(Contender):
     plans: dict[int, list[TimedPlan]] = field(default_factory=dict)
 
     def choose_sizes(self, sizes: Sequence[int], lower_bounds: CompletionTimeBound) -> None:
-        """Choose the sizes for which it plans, if planning takes long.
+        """Choose the sizes to plan for, if the synthesizer is in :data:`QUICK_UNITS`.
 
         Args:
-            sizes: all sizes of the comparison.
+            sizes: All sizes of the comparison.
+            lower_bounds: Lower bound on the completion time by size.
         """
         if self.synthesizer.NAME not in QUICK_UNITS:
             return
@@ -333,7 +345,7 @@ class SynthesizerContender(Contender):
         self.planned_sizes = tuple(sorted({*sizes} - skipped))
 
     def fastest(self, size_bytes: int) -> TimedPlan | None:
-        """Return its best plan, among several chunk counts if it has that option."""
+        """Return the fastest plan, among several chunk counts if the synthesizer has the option."""
         if not self.planned_sizes or size_bytes in self.planned_sizes:
             plans = self._plans_at(size_bytes)
         else:
@@ -344,9 +356,9 @@ class SynthesizerContender(Contender):
         return min(plans, key=lambda plan: plan.us, default=None)
 
     def _plans_at(self, size_bytes: int) -> list[TimedPlan]:
-        """Return the plans for a size, which are made once.
+        """Return the plans for a size, which are computed once.
 
-        After its time has run out, these are its plans for other sizes with other times.
+        After the time limit, these are the retimed plans for other sizes.
         """
         if size_bytes not in self.plans:
             try:
@@ -359,11 +371,11 @@ class SynthesizerContender(Contender):
         return self.plans[size_bytes]
 
     def _plan_size(self, size_bytes: int) -> list[TimedPlan]:
-        """Return a plan for each chunk count, as far as its time allows.
+        """Return a plan for each chunk count, until the time limit.
 
         Raises:
-            DeadlineError: its time has run out, and there is no plan.
-            TooLargeError: already the first chunk count is too large.
+            DeadlineError: The time limit is reached without a plan.
+            TooLargeError: Even the first chunk count is too large.
         """
         request = self.problem.request_for(size_bytes)
         check_request(self.synthesizer, request)
@@ -386,7 +398,7 @@ class SynthesizerContender(Contender):
         return plans
 
     def _retime(self, plans: Sequence[TimedPlan], size_bytes: int) -> list[TimedPlan]:
-        """Return plans at another size, of those that can be timed anew."""
+        """Return plans retimed for another size. Plans that cannot be retimed are left out."""
         retimed = []
         for plan in plans:
             chunk_bytes = -(-size_bytes // plan.schedule.collective.chunks)
@@ -404,15 +416,15 @@ class SynthesizerContender(Contender):
         common_options: dict[str, Any] = (
             {"alpha": self.problem.model.value} if "alpha" in names else {}
         )
-        if "chunks" not in names or not kind().chunks:  # it chooses by itself
+        if "chunks" not in names or not kind().chunks:  # it chooses its own chunk count
             yield kind(**common_options)
             return
         spec = self.problem.spec
         each = spec.at(spec.unit).pair_count
         fit = [c for c in CHUNKS if c == CHUNKS[0] or each * c <= MAX_DELIVERIES]
         if self.problem.model is AlphaModel.TRAVELS:
-            # More chunks take no longer where links are free during alpha, except for the bytes by
-            # which their size is rounded up.
+            # If links are free during alpha, more chunks take no longer, except for rounding up
+            # their size. So try the largest count, and the largest without rounding.
             divisors = [c for c in fit if size_bytes % (spec.unit * c) == 0]
             fit = sorted({fit[-1], *divisors[-1:]})
         for chunks in fit:
@@ -456,19 +468,19 @@ class SynthesizerContender(Contender):
 
 @dataclass
 class GatherContender(Contender):
-    """An allreduce that reduces nothing on its way: all buffers are gathered, and added up there.
+    """An allreduce that gathers all buffers on every rank, which reduces them locally.
 
-    The plan is an allgather in which each rank has a whole buffer: twice as few alphas as halves
-    that follow one another, and many more bytes.
+    The plan is an allgather of whole buffers. It takes half as many alphas as a reducescatter
+    followed by an allgather, and transfers many more bytes.
 
     Attributes:
-        gather: makes the allgather.
+        gather: Contender that plans the allgather.
     """
 
     gather: SynthesizerContender
 
     def choose_sizes(self, sizes: Sequence[int], lower_bounds: CompletionTimeBound) -> None:
-        """Let the allgather choose."""
+        """Choose the sizes that the allgather plans for."""
         self.gather.choose_sizes(sizes, lower_bounds)
 
     def fastest(self, size_bytes: int) -> TimedPlan | None:

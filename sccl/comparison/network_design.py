@@ -1,12 +1,12 @@
 """Rank networks of a given size and degree by the costs of a collective (``sccl topo design``).
 
-Candidates come from families, and from expansions of good smaller networks
-(:mod:`sccl.topo.designs`). The costs of an allgather or alltoall that a construction attains on
-each are known at any size, and verified when the algorithm is written. They are compared with the
-lower bounds for networks of the size: the Moore bound on steps, and the bandwidth bound. A
-reducescatter is the reversed allgather of the reversed network. An allreduce is both in sequence,
-or a gathering of all contributions in half the steps, or, on powers of cliques, halving and
-doubling.
+Candidates come from network families, and from expansions of good smaller networks
+(:mod:`sccl.topo.designs`). For an allgather or alltoall, a construction attains known costs on
+networks of any size; the algorithm is verified when it is written. The costs are compared with
+lower bounds for all networks of the size: the Moore bound on steps, and the bandwidth bound. A
+reducescatter is the inverse of an allgather on the reversed network. An allreduce is both in
+sequence, or an allgather of all contributions in half the steps, or, on powers of cliques, halving
+and doubling.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COLLECTIVES_TEXT = f"{', '.join(COLLECTIVES[:-1])} or {COLLECTIVES[-1]}"
 ALLREDUCE = "allreduce"
 _PHASES = {"allgather": 1, "reducescatter": 1, ALLREDUCE: 2}
 _BASES = 3
-"""Smaller networks of each size that larger ones are made of."""
+"""Number of smaller networks of each size that are expanded."""
 _DEPTH = 6
 
 
@@ -74,7 +74,14 @@ class DesignOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, order=True)
 class NetworkDesign:
-    """A network, as good as it is: fewer steps first, then less R/C."""
+    """A network with its attained costs, ordered by steps, then by R/C.
+
+    Attributes:
+        steps: Number of steps, S.
+        bandwidth: R/C.
+        name: Name of the network.
+        by: Construction that attains the costs.
+    """
 
     steps: int
     bandwidth: Fraction
@@ -88,9 +95,10 @@ class DesignSearch:
 
     Attributes:
         collective: One of :data:`COLLECTIVES`.
-        on_progress: Function that receives progress.
-        designs: Networks of each examined size, the best first.
-        tried_names: Names of examined networks.
+        seed: Seed of random networks.
+        on_progress: Progress callback: name of the network that is evaluated.
+        designs: Networks of each examined size, best first.
+        tried_names: Names of evaluated networks.
     """
 
     collective: str
@@ -100,7 +108,7 @@ class DesignSearch:
     tried_names: set[str] = field(default_factory=set)
 
     def search(self, wanted: NetworkSize, depth: int = 0) -> list[NetworkDesign]:
-        """Return the networks of a size, the best first. Those found by then are in ``found``."""
+        """Return the networks of a size, best first. After an interrupt, see ``designs``."""
         if wanted in self.designs:
             return self.designs[wanted]
         networks = self.designs.setdefault(wanted, [])
@@ -125,22 +133,22 @@ class DesignSearch:
             yield from (template.format(*parts) for parts in product(*bases))
 
     def _evaluate(self, name: str, wanted: NetworkSize) -> list[NetworkDesign]:
-        """Return the attained costs on a network, by each method. Empty: it has another size."""
+        """Return the costs that each method attains on a network. Empty if its size differs."""
         try:
             machine = resolve_topology(name)
             if machine.ranks != wanted.ranks or _degree(machine) > wanted.degree:
                 return []
             results = attained_costs(machine, self.collective)
         except InputError:
-            return []  # some rank is not reached
+            return []  # a rank is unreachable
         return [NetworkDesign(got.steps, got.bandwidth, name, got.construction) for got in results]
 
 
 def attained_costs(machine: Topology, collective: str) -> list[ConstructionCost]:
-    """Return the costs of a collective attained without search, by each known method.
+    """Return the costs that each known method attains for a collective, without search.
 
     Raises:
-        UnreachableError: Some rank does not reach another.
+        UnreachableError: A rank cannot reach another.
     """
     got = attained_cost(machine, named_spec(collective, machine.ranks))
     if collective != ALLREDUCE:
@@ -158,7 +166,7 @@ def attained_costs(machine: Topology, collective: str) -> list[ConstructionCost]
 
 
 def _degree(machine: Topology) -> int:
-    """Return the most lanes that leave or enter a rank."""
+    """Return the maximum number of lanes that leave or enter a rank."""
     out, into = [0] * machine.ranks, [0] * machine.ranks
     for link in machine.links:
         out[link.src] += link.lanes
@@ -167,7 +175,7 @@ def _degree(machine: Topology) -> int:
 
 
 def _non_dominated(networks: list[NetworkDesign]) -> list[NetworkDesign]:
-    """Return those of sorted networks that none before is as good as."""
+    """Return the networks that no other dominates, given networks in ascending order."""
     best: list[NetworkDesign] = []
     for network in networks:
         if not best or network.bandwidth < best[-1].bandwidth:
@@ -176,10 +184,10 @@ def _non_dominated(networks: list[NetworkDesign]) -> list[NetworkDesign]:
 
 
 def check_design(collective: str, ranks: int, degree: int) -> None:
-    """Check that networks of a size are looked for.
+    """Check that the search supports a collective and a network size.
 
     Raises:
-        ParameterError: they are not.
+        ParameterError: It does not.
     """
     if collective not in COLLECTIVES:
         raise ParameterError(
@@ -207,7 +215,12 @@ def search_designs(  # noqa: PLR0913 - a size, a problem, and callbacks
     """Return networks ranked by the costs of a collective on them.
 
     Args:
-        steps: Largest number of steps. None: any.
+        collective: One of :data:`COLLECTIVES`.
+        ranks: Number of ranks.
+        degree: Maximum number of lanes that leave or enter a rank.
+        steps: Maximum number of steps. None: no limit.
+        seed: Seed of random networks.
+        on_progress: Progress callback: name of the network that is evaluated.
 
     Raises:
         ParameterError: There are no networks of that size, or the collective is not supported.
@@ -239,12 +252,13 @@ def search_designs(  # noqa: PLR0913 - a size, a problem, and callbacks
 def bandwidth_lower_bound(collective: str, wanted: NetworkSize) -> Fraction:
     """Return a lower bound on R/C for all networks of a size.
 
-    All data of other ranks enter over a rank's links, or leave over them for reductions. Each chunk
-    of an allreduce takes 2 (n - 1) sends. A part of an alltoall for a rank at distance t takes t
-    sends, and at most d^t ranks are at distance t.
+    Let n be the number of ranks and d the degree. In an allgather, the data of all other ranks must
+    enter each rank over its d links. In a reducescatter, they must leave. Each chunk of an
+    allreduce takes 2 (n - 1) sends. In an alltoall, data for a rank at distance t take t sends, and
+    at most d^t ranks are at distance t.
     """
     n, d = wanted.ranks, wanted.degree
-    if collective in _PHASES:  # whole buffers in an allgather, otherwise parts of one
+    if collective in _PHASES:  # C counts whole buffers in an allgather, parts of one otherwise
         return Fraction(n - 1, d * (1 if collective == "allgather" else n)) * _PHASES[collective]
     left, hops, far = n - 1, 0, 0
     while left:

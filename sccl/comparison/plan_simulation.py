@@ -34,9 +34,10 @@ class SimulationSource:
     """A verified plan to simulate.
 
     Attributes:
-        file: File as given.
-        program: Name of the program in the file. None: it is no program.
-        topology: Its machine.
+        file: File name as given.
+        program: Name of the program in the file. None: the plan is not a program.
+        plan: Plan.
+        topology: Machine of the plan.
     """
 
     file: str
@@ -46,16 +47,16 @@ class SimulationSource:
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """Return the file name, with the name of the program if there is one."""
         return f"{self.file}: {self.program}" if self.program else self.file
 
     @property
     def collective(self) -> Collective:
-        """Return its collective."""
+        """Return the collective of the plan."""
         return self.plan.collective
 
     def messages(self, stepping: StepAlignment) -> Messages:
-        """Return its messages."""
+        """Return the messages of the plan."""
         match self.plan:
             case Schedule():
                 return Messages.from_schedule(self.plan)
@@ -64,10 +65,12 @@ class SimulationSource:
         return Messages.from_algorithm(self.plan, stepping)
 
     def chunk_bytes(self, size_bytes: int | None) -> int | tuple[int, ...]:
-        """Return the size of its chunks where C of them are so many bytes, rounded up.
+        """Return the chunk size, rounded up, for which C chunks have ``size_bytes`` bytes.
+
+        A schedule has chunk sizes of its own, which are returned.
 
         Raises:
-            ParameterError: it is a schedule of another size.
+            ParameterError: the plan is a schedule of another size.
         """
         size = DEFAULT_SIZE if size_bytes is None else size_bytes
         chunk = -(-size // self.collective.chunks)
@@ -82,16 +85,16 @@ class SimulationSource:
         return plan_chunk_bytes
 
     def size_bytes(self, asked: int | None) -> int:
-        """Return the bytes that C of its chunks make up, as asked or as it has them."""
+        """Return the size of C chunks: as requested, else the schedule's, else the default."""
         if asked is None and isinstance(self.plan, Schedule):
             return buffer_bytes(self.plan)
         return DEFAULT_SIZE if asked is None else asked
 
 
 def buffer_bytes(schedule: Schedule) -> int:
-    """Return the bytes of the C chunks of a schedule. If sizes differ, this is an average.
+    """Return the bytes of C chunks of a schedule, on average if chunk sizes differ.
 
-    For chunks with counts: the bytes of an element.
+    For a collective with element counts, this is the size of an element.
     """
     chunk_bytes, c = schedule.chunk_bytes, schedule.collective
     total = chunk_bytes * c.num_chunks if isinstance(chunk_bytes, int) else sum(chunk_bytes)
@@ -103,11 +106,13 @@ class SimulatedCollective:
     """One of the collectives that ran at the same time.
 
     Attributes:
-        size_bytes: L, the size of C chunks.
+        source: Plan of the collective.
+        size_bytes: L, the size of C chunks in bytes.
+        chunk_bytes: Size of every chunk in bytes, or of each.
         first_message: Index of its first message in the timeline.
         messages: Number of its messages.
         finish: Tick of its last arrival.
-        bound: Lower bound for its schedules, alone or with others. None: unknown, see
+        bound: Lower bound in ticks, for the collective alone or with others. None: unknown, see
             ``no_bound_reason``.
         no_bound_reason: Reason why there is no bound, or empty.
     """
@@ -123,7 +128,7 @@ class SimulatedCollective:
 
     @property
     def gap(self) -> float | None:
-        """Return by which part of the bound it is above it. None: there is none, or it is 0."""
+        """Return the gap: finish / bound - 1. None: the bound is unknown or 0."""
         return self.finish / self.bound.value - 1 if self.bound and self.bound.value else None
 
 
@@ -132,7 +137,9 @@ class SimulationRun:
     """A simulated run of one or several collectives.
 
     Attributes:
-        stepping: Start of sends. None: only schedules and programs, which have their own times.
+        parts: Collectives that ran.
+        timeline: Timeline of all messages.
+        stepping: Start of sends. None: only schedules and programs ran, which have their own times.
     """
 
     parts: tuple[SimulatedCollective, ...]
@@ -144,21 +151,21 @@ class SimulationRun:
         return self.timeline.clock.us(ticks)
 
     def gb_per_s(self, part: SimulatedCollective) -> float:
-        """Return the algorithm bandwidth of a part, L / time in 10^9 bytes per second."""
+        """Return the algorithm bandwidth of a collective, L / time, in 10^9 bytes per second."""
         finish = self.to_us(part.finish)
         return part.size_bytes / finish / 1000 if finish else 0.0
 
 
 def load_sources(words: Iterable[str | Path], machine: str | None) -> list[SimulationSource]:
-    """Return the plans and programs of files. All are verified before any is simulated.
+    """Return the plans and programs of files, all verified.
 
     Args:
-        words: files, folders, patterns, and projects, by their folder or their program.json.
-        machine: that of programs, which name theirs at most. None: the one that they name.
+        words: Files, folders, patterns, and projects (by their folder or their program.json).
+        machine: Machine of programs. None: the one that each program names.
 
     Raises:
-        InputError: there is none, a file holds neither, one is wrong, or a machine is given and no
-            program.
+        InputError: There is no plan or program, a file contains neither, one fails verification, or
+            a machine is given without a program.
     """
     word_list = list(words)
     projects = [word for word in word_list if is_project(Path(word))]
@@ -181,13 +188,14 @@ def load_sources(words: Iterable[str | Path], machine: str | None) -> list[Simul
 
 
 def build_source(name: str, plan: Plan) -> SimulationSource:
-    """Return a plan that can be simulated.
+    """Return a verified plan to simulate.
 
     Args:
-        name: Its name.
+        name: Name of the plan.
+        plan: Plan.
 
     Raises:
-        InputError: It fails verification.
+        InputError: The plan fails verification.
     """
     if isinstance(plan, KSynchronousPlan):
         return SimulationSource(name, None, validated_algorithm(plan, name), plan.topology)
@@ -202,11 +210,14 @@ def run_simulations(
     at_once: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Iterator[SimulationRun]:
-    """Yield the run of each plan, or of all plans at once, at each size.
+    """Yield the run of each plan, or of all plans concurrently, at each size.
 
     Args:
-        sizes: Sizes of C chunks. None: the plan's own.
-        on_progress: Function that receives the number of finished simulations, and of all.
+        sources: Plans.
+        sizes: Sizes of C chunks in bytes. None: the plan's own.
+        terms: Settings of the simulations.
+        at_once: Whether all plans run concurrently.
+        on_progress: Progress callback: number of finished simulations, and total.
 
     Raises:
         InputError: A size or a setting does not fit a plan or its machine.
@@ -223,10 +234,12 @@ def run_simulations(
 def run_together(
     sources: Sequence[SimulationSource], size_bytes: int | None, terms: SimulationSettings
 ) -> SimulationRun:
-    """Simulate plans at the same time.
+    """Simulate plans that run concurrently.
 
     Args:
-        size_bytes: Size of C chunks of each. None: the plan's own.
+        sources: Plans.
+        size_bytes: Size of C chunks of each plan. None: the plan's own.
+        terms: Settings of the simulation.
 
     Raises:
         InputError: The size or a setting does not fit a plan or its machine.
@@ -267,7 +280,7 @@ def run_together(
 def _lower_bound(
     source: SimulationSource, clock: Clock, topology: Topology
 ) -> tuple[TickBound | None, str]:
-    """Return a lower bound. None: the reason why there is none."""
+    """Return the lower bound, or None with the reason why there is none."""
     c, plan = source.collective, source.plan
     together = isinstance(plan, Schedule) and plan.has_combined_transfers
     try:
@@ -279,7 +292,7 @@ def _lower_bound(
 def _check_fits(
     sources: Sequence[SimulationSource], size_bytes: int | None, terms: SimulationSettings
 ) -> None:
-    """Check that the settings fit, before the simulation.
+    """Check that the size and the settings fit the plans.
 
     Raises:
         ParameterError: They do not.
@@ -330,7 +343,7 @@ def _choose_clock(
     sizes: Sequence[int | tuple[int, ...]],
     messages: int,
 ) -> Clock:
-    """Return the clock of plans that run together: that of a schedule, or else the finest."""
+    """Return the clock of concurrent plans, with the tick of a schedule, else the finest tick."""
     chunk_bytes: int | tuple[int, ...] = sizes[0]
     if len(sources) > 1:
         combined: list[int] = []

@@ -44,12 +44,12 @@ class FailingPart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartFailure:
-    """A part that fails.
+    """A failed part: a rank, a link, or a lane.
 
     Attributes:
-        rank: that is lost. None: links are,
-        edges: in one direction or both,
-        lane: of which one lane is lost. Otherwise all of them.
+        rank: Failed rank. None: a link or a lane fails.
+        edges: Failed link, in one direction or both. Empty if a rank fails.
+        lane: Whether only one lane of the link fails.
     """
 
     rank: int | None = None
@@ -65,10 +65,10 @@ class PartFailure:
         return f"a lane of {link}" if self.lane else link
 
     def apply_to(self, machine: Topology) -> Topology:
-        """Return the machine without it.
+        """Return the machine without the failed part.
 
         Raises:
-            InputError: too little would be left.
+            InputError: Too little of the machine would remain.
         """
         if self.rank is not None:
             return remove_parts(machine, ranks=[self.rank])
@@ -77,7 +77,7 @@ class PartFailure:
         return remove_parts(machine, links=self.edges)
 
     def map_by(self, image: tuple[int, ...]) -> PartFailure | None:
-        """Return the image under a symmetry. None: undefined for links of switches."""
+        """Return the image under a symmetry, or None for links of switches."""
         if self.rank is not None:
             return PartFailure(image[self.rank])
         if any(node >= len(image) for edge in self.edges for node in edge):
@@ -137,9 +137,12 @@ class RobustnessProblem:
 
     Attributes:
         machine: Machine as the user gave it.
-        subject: Modelled machine, with the collective.
+        subject: Modeled machine, with the collective.
+        collective: Collective as the user gave it.
         root: Root as the user gave it: a rank or its label.
+        parts: Kinds of parts that fail.
         covered: Range of the sweeps.
+        settings: Settings of the sweeps.
     """
 
     machine: Topology
@@ -152,7 +155,10 @@ class RobustnessProblem:
 
 
 def failure_classes(question: RobustnessProblem) -> dict[PartFailure, list[PartFailure]]:
-    """Return the failures to be tried, each with those that are like it, itself the first."""
+    """Return the classes of failures that are equivalent under symmetries.
+
+    Each class is a list of failures, and its key is the first of them.
+    """
     machine, spec = question.machine, question.subject.spec
     orbits = Orbits(_all_failures(machine, question.parts))
     collective = spec.at(spec.unit)
@@ -167,7 +173,7 @@ def failure_classes(question: RobustnessProblem) -> dict[PartFailure, list[PartF
 
 
 def _all_failures(machine: Topology, parts: Iterable[FailingPart]) -> Iterator[PartFailure]:
-    """Yield each part that may fail, of links the two directions together."""
+    """Yield each part that may fail. The two directions of a link fail together."""
     pairs = [
         ((u, v), (v, u)) if (v, u) in machine.edges else ((u, v),)
         for u, v in sorted(machine.edges)
@@ -185,21 +191,22 @@ def _all_failures(machine: Topology, parts: Iterable[FailingPart]) -> Iterator[P
 
 
 def _severity(case: SurvivedPart) -> tuple[bool, float, int]:
-    """Return a sort key for failures: those without any algorithm first, then the slowest."""
+    """Return a sort key of failures: first those without any algorithm, then the slowest."""
     return bool(case.points), -(case.slowdown or 0), -(case.points[0].steps if case.points else 0)
 
 
 def analyze_robustness(
     question: RobustnessProblem, on_progress: Callable[[str], None] = lambda _: None
 ) -> RobustOutput:
-    """Return the costs on the whole machine, and after each failure.
+    """Return the costs of the collective on the intact machine, and after each failure.
 
     Args:
-        on_progress: Function that receives progress.
+        question: Problem.
+        on_progress: Progress callback: description of the current case.
 
     Raises:
         InputError: The settings do not fit the machine.
-        KeyboardInterrupt: The user interrupted before the whole machine was done.
+        KeyboardInterrupt: The user interrupted before the intact machine was solved.
     """
     machine, subject = question.machine, question.subject
     on_progress("the whole machine")
@@ -255,7 +262,7 @@ def _remaining_problem(
     """Return the collective on the remaining machine.
 
     Raises:
-        InputError: It does not fit, for example because its root failed.
+        InputError: The collective does not fit, for example because its root failed.
     """
     spec, root = question.subject.spec, question.subject.spec.root
     if failure.rank is not None and spec.parts:
@@ -281,7 +288,11 @@ def _solve_case(
     """Return the costs on a machine, and whether the user interrupted.
 
     Args:
-        best: :func:`_time_per_byte` of the whole machine. None: this is it, or it has none.
+        question: Problem.
+        subject: Machine to solve, with the collective.
+        name: Description of the failure. Empty: the intact machine.
+        alike: Descriptions of the equivalent failures.
+        best: :func:`_time_per_byte` of the intact machine. None: unknown.
     """
     began = time.perf_counter()
     frontier = find_frontier(subject.topology, subject.spec, question.covered, question.settings)
@@ -300,7 +311,7 @@ def _solve_case(
 
 
 def _time_per_byte(subject: CollectiveProblem, case: SurvivedPart) -> Fraction | None:
-    """Return R/C of the point with the least, by the speed of a lane, which failures may change."""
+    """Return the lowest R/C divided by the speed of a lane, which a failure may change."""
     if not case.points:
         return None
     return Fraction(case.points[-1].bandwidth) / Fraction(subject.topology.gb_per_s)

@@ -36,10 +36,10 @@ _PARTS = 160
 """Number of time intervals for which the utilization of links is drawn."""
 
 _MAX_BARS = 4000
-"""Up to which each transfer is drawn by itself: else those of a link that nearly touch are one."""
+"""Number of transfers above which transfers of a link that nearly touch are drawn as one bar."""
 
 _NEAR = 1 / 800
-"""Fraction of the whole time that is less than a pixel."""
+"""Fraction of the total time that is less than a pixel."""
 
 _MAX_LINES = 12
 
@@ -49,8 +49,12 @@ class ChartedDemand:
     """The problem of a simulated collective.
 
     Attributes:
-        size_bytes: Size of a rank's buffer, as stated.
-        rank_bytes: Smallest number of bytes of a rank, because chunks may differ.
+        topology: Machine.
+        spec: Collective.
+        size_bytes: Nominal size of a rank's buffer.
+        rank_bytes: Size in bytes for which the lower bound holds. It is smaller than the nominal
+            size if chunks have smaller sizes.
+        model: Alpha model.
     """
 
     topology: Topology
@@ -65,6 +69,8 @@ class ChartedRun:
     """The data of a simulation for charts.
 
     Attributes:
+        shares: Utilization of all links over time.
+        links: Transfers of each link. None: not drawn.
         demands: Problem of each collective that ran.
     """
 
@@ -77,7 +83,8 @@ def chart_run(run: SimulationRun, *, is_single: bool) -> ChartedRun:
     """Return the data of a simulation for charts.
 
     Args:
-        is_single: Whether it is the only one, so that all its links are drawn.
+        run: Simulation.
+        is_single: Whether it is the only one, so that its links are drawn.
     """
     made = run.timeline
     name = " and ".join(part.source.name for part in run.parts)
@@ -107,10 +114,10 @@ def schedule_chart(schedule: Schedule) -> ChartType:
 
 
 def check_lines(plans: int) -> None:
-    """Check that a chart has room for a line for each of some plans, before they are simulated.
+    """Check that the number of plans does not exceed the number of lines in a chart.
 
     Raises:
-        ParameterError: it has not.
+        ParameterError: It does.
     """
     if plans > _MAX_LINES:
         raise ParameterError(
@@ -121,8 +128,8 @@ def check_lines(plans: int) -> None:
 def simulation_chart(drawn: Sequence[ChartedRun], runs: Sequence[RunPart]) -> ChartType:
     """Return the chart of simulations.
 
-    One simulation: load of its links over time. Several plans: utilization. Otherwise times by
-    size.
+    For one simulation, it shows the load of its links over time. For several plans at one size, it
+    shows their utilization over time. Otherwise it shows completion times by size.
     """
     if len(drawn) == 1 and drawn[0].links is not None:
         lower_bound = max(us for _, us in _lower_bounds(drawn))
@@ -151,7 +158,7 @@ def _time_rows(drawn: Sequence[ChartedRun], runs: Sequence[RunPart]) -> Iterator
 
 
 def _bound_rows(runs: Sequence[RunPart]) -> Iterator[dict[str, object]]:
-    """Yield the least bound of each size, if there is one for all: chunks may differ."""
+    """Yield the lowest bound of each size, if all plans have one. Their chunks may differ."""
     parts = [part for run in runs for part in run.collectives]
     if len({(part.collective, part.topology) for part in parts}) > 1:
         return
@@ -184,9 +191,9 @@ def _lower_bound_rows(drawn: Sequence[ChartedRun]) -> Iterator[dict[str, object]
 
 
 def _lower_bounds(drawn: Sequence[ChartedRun]) -> Iterator[tuple[int, float]]:
-    """Yield the size and the lower bound of each collective that ran. 0: none.
+    """Yield the size and the lower bound in microseconds of each collective. 0: no bound.
 
-    The bound also holds next to concurrent collectives, which only take bandwidth away.
+    The bound also holds for concurrent collectives, since others only reduce the bandwidth.
     """
     asked = [request for drawing in drawn for request in drawing.demands]
     sizes: dict[tuple[Topology, Spec, AlphaModel], set[int]] = {}
@@ -267,7 +274,7 @@ def _chunks_text(chunks: Sequence[int]) -> str:
 
 
 def _join_bars(bars: Iterable[Bar], near_us: float) -> list[Bar]:
-    """Return bars of a link, those of one kind that nearly touch as one."""
+    """Join bars of a link that nearly touch, if both or neither are on the critical path."""
     joined: list[Bar] = []
     counts: list[int] = []
     for bar in bars:

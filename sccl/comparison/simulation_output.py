@@ -124,7 +124,7 @@ def simulate_output(
     terms: SimulationSettings,
     plot: Path | None,
 ) -> SimulateOutput:
-    """Return the JSON output."""
+    """Return the JSON output of simulations."""
     plans: dict[str, Plan] = {}
     programs: dict[str, str] = {}
     for source in sources:

@@ -1,4 +1,4 @@
-"""Which of NCCL's algorithms for which sizes, as its tuner reads them: ``sccl compare --tuner``."""
+"""Choose NCCL's algorithm for each size, as rules for NCCL's tuner (``sccl compare --tuner``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sccl.synth.baselines.nccl import count_nodes
 from sccl.synth.common.problem import build_spec
 
 NCCL_ALGORITHMS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
-"""NCCL's names of classical algorithms."""
+"""NCCL's names of the classical algorithms that it has."""
 
 ASSUMPTIONS = (
     "times come from sccl's model with optimal pipelining; NCCL divides and pipelines differently",
@@ -58,17 +58,17 @@ class TunerPart(Part, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class TunerRules:
-    """Rules, and notes on them."""
+    """Rules for NCCL's tuner, with notes."""
 
     rules: tuple[TunerRule, ...]
     notes: tuple[str, ...]
 
 
 def check_tunable(collective: str) -> None:
-    """Check that NCCL's tuner is asked about a collective.
+    """Check that NCCL's tuner supports a collective.
 
     Raises:
-        CollectiveError: it is not.
+        CollectiveError: It does not.
     """
     if collective not in COLLECTIVES:
         raise CollectiveError(
@@ -78,12 +78,13 @@ def check_tunable(collective: str) -> None:
 
 
 def choose_rules(comparison: Comparison) -> TunerRules:
-    """Return which of NCCL's algorithms is the fastest at each size that was compared.
+    """Return rules that select NCCL's fastest algorithm at each compared size.
 
-    A size stands for all up to the next. The first also for smaller, the last for larger ones.
+    The choice at a size applies up to the next compared size. The first choice also applies to
+    smaller sizes, and the last to larger ones.
 
     Raises:
-        InputError: no algorithm of NCCL's was compared at all sizes.
+        InputError: None of NCCL's algorithms was compared at all sizes.
     """
     topology, spec = comparison.problem.topology, comparison.problem.spec
     nodes = count_nodes(topology)
@@ -132,19 +133,19 @@ def choose_rules(comparison: Comparison) -> TunerRules:
 
 
 def _is_in_nccl(name: str, collective: str, nodes: int, ranks: int) -> bool:
-    """Return whether NCCL has an algorithm for a collective on such a machine."""
+    """Return whether NCCL has an algorithm for a collective on a machine of this shape."""
     match NCCL_ALGORITHMS.get(name):
         case None:
             return False
         case "tree":
             return collective == "allreduce"
         case "pat":
-            return nodes == ranks  # of one GPU a node
+            return nodes == ranks  # one GPU per node
     return True
 
 
 def _faster_systems(comparison: Comparison, best: dict[int, SystemResult]) -> Iterator[str]:
-    """Yield who beats all of NCCL's at which sizes, and by how much at most."""
+    """Yield a note for each system and range of sizes in which it beats NCCL's algorithms."""
     winners = [(size, comparison.winner(size)) for size in comparison.sizes]
     for name, group in groupby(winners, lambda pair: pair[1].name if pair[1] else ""):
         sizes = [(size, winner) for size, winner in group if winner]
@@ -160,13 +161,14 @@ def _faster_systems(comparison: Comparison, best: dict[int, SystemResult]) -> It
 
 
 def rules_file(comparison: Comparison, made_by: str) -> WrittenFiles:
-    """Return the file of a comparison's rules.
+    """Return the file with the rules of a comparison.
 
     Args:
-        made_by: the command, for the file's first line.
+        comparison: Comparison.
+        made_by: Command, for the first line of the file.
 
     Raises:
-        InputError: there are none.
+        InputError: There are no rules.
     """
     made = choose_rules(comparison)
     about = f"{comparison.problem.spec.name} on {comparison.problem.topology.name}, by {made_by}"
@@ -186,10 +188,10 @@ def _nccl_command(contest: ComparisonProblem) -> str:
 
 
 def write_tuner(comparison: Comparison, file: Path) -> TunerPart:
-    """Write rules, and return notes on them.
+    """Write the rules of a comparison, and return the file, the NCCL command, and notes.
 
     Raises:
-        InputError: There are none, or the file cannot be written.
+        InputError: There are no rules, or the file cannot be written.
     """
     made = rules_file(comparison, "sccl compare --tuner")
     (content,) = made.files.values()
@@ -199,14 +201,15 @@ def write_tuner(comparison: Comparison, file: Path) -> TunerPart:
 
 
 def rules_for_plans(plans: Sequence[SizedPlan], size_bytes: int | None) -> WrittenFiles:
-    """Return the rules for the machine and the collective of some plans, and where these win.
+    """Return the rules for the machine and collective of plans; notes list the sizes they win.
 
     Args:
-        size_bytes: that is compared. None: 1 KB to 1 GB.
+        plans: Plans for the same machine and collective.
+        size_bytes: Size to compare. None: 1 KB to 1 GB.
 
     Raises:
-        InputError: there are none.
-        KeyboardInterrupt: it was interrupted.
+        InputError: There are no rules.
+        KeyboardInterrupt: The user interrupted.
     """
     topology, collective = plans[0].plan.topology, plans[0].plan.collective
     check_tunable(collective.name)

@@ -1,4 +1,4 @@
-"""The judge: re-executes plans from nothing but their topology and collective."""
+"""Verify plans by re-execution, from their topology and collective alone."""
 
 from sccl.judge.plans import require_valid, violations
 from sccl.judge.steps import describe_send

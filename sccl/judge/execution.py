@@ -1,7 +1,8 @@
-"""The rules of a collective, transfer by transfer: hold, store, reduce, and meet the demand.
+"""The rules of a collective: senders hold their chunks, receivers store or reduce, demand is met.
 
-The engines of steps and of times share these rules and their messages. A value is the set of the
-contributions that it is made of. In collectives that copy, every value is one and the same set.
+The verifiers of algorithms (steps) and of schedules (times) share these rules and their messages. A
+value is represented by the set of its contributions. In collectives that copy, there is only one
+value.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from sccl.judge.violation import (
 )
 
 COMPILED_TRANSFERS = 2**17
-"""Transfers that are executed as compiled code is loaded."""
+"""Number of transfers whose execution in Python takes as long as loading compiled code."""
 
 LOADED_TRANSFERS = 2**15
-"""The same where Numba is loaded already."""
+"""As :data:`COMPILED_TRANSFERS`, for a process that has already loaded Numba."""
 
 _uncompiled_transfers: Counter[str] = Counter()
-"""Transfers that each engine executed in this process without compiled code."""
+"""Number of transfers that each verifier executed in this process without compiled code."""
 
 
 def is_compiled_worthwhile(engine: str, transfers: int) -> bool:
-    """Return whether to use compiled code for this many more transfers, and count them if not.
+    """Return whether to use compiled code for ``transfers`` more transfers; count them if not.
 
-    It is loaded as soon as the transfers executed without it have cost as much as loading it. So
-    the total time is at most twice that of the better choice.
+    Compiled code is loaded as soon as the execution without it has taken as long as loading takes.
+    So the total time is at most twice that of the better choice.
     """
     long = LOADED_TRANSFERS if "numba" in sys.modules else COMPILED_TRANSFERS
     if _uncompiled_transfers[engine] + transfers >= long:
@@ -46,7 +47,7 @@ def is_compiled_worthwhile(engine: str, transfers: int) -> bool:
 
 
 class RankTransfer(Protocol):
-    """A chunk that goes over a link, and is stored or reduced at its end."""
+    """A transfer of a chunk, which the destination stores or reduces."""
 
     @property
     def chunk(self) -> int: ...  # noqa: D102
@@ -65,7 +66,9 @@ class Execution(ABC, Generic[T]):
     """The values of some chunks on all ranks, as transfers are executed.
 
     Attributes:
-        value: the contributions in the value of a chunk on a rank. Places without one hold nothing.
+        collective: the collective.
+        chunks: the executed chunks.
+        value: contributions in the value of a chunk on a rank. Missing: the rank has no value.
     """
 
     UNIT: ClassVar[str]
@@ -81,39 +84,50 @@ class Execution(ABC, Generic[T]):
 
     @abstractmethod
     def describe(self, transfer: T) -> str:
-        """Return a transfer in words."""
+        """Return a description of a transfer."""
 
     @abstractmethod
     def arrival(self, transfer: T) -> str:
-        """Return when a transfer arrives, in words."""
+        """Return a description of the time at which a transfer arrives."""
 
     @abstractmethod
     def violation(
         self, transfer: T, kind: str, text: str, node: int, *, arriving: bool = False
     ) -> Violation:
-        """Return a violation with the place and the time of a transfer.
+        """Return a violation with the chunk and the time of a transfer.
 
         Args:
-            arriving: whether it occurs as the transfer arrives, or else as it begins.
+            transfer: the transfer.
+            kind: kind of violation.
+            text: sentence that describes it.
+            node: rank or switch at fault.
+            arriving: whether it occurs at the arrival of the transfer. Otherwise: at its start.
         """
 
     def misuse_violations(self, transfer: T) -> Iterator[Violation]:
-        """Yield that a transfer reduces in a collective that copies. It counts as a copy then."""
+        """Yield a violation if a transfer reduces in a collective that copies.
+
+        The execution then treats it as a copy.
+        """
         if transfer.reduce and not self.collective.combining:
             text = f"{self.describe(transfer)} reduces, but {self.collective.name} does not"
             yield self.violation(transfer, "conflict", text, transfer.dst)
 
     def unavailable_violation(self, transfer: T) -> Violation:
-        """Return that a rank sends a chunk that it does not hold."""
+        """Return the violation that a rank sends a chunk that it does not hold."""
         text = unavailable_text(self.describe(transfer), transfer.src, transfer.chunk)
         return self.violation(transfer, "availability", text, transfer.src)
 
     def receive(
         self, place: ChunkPlace, incoming: list[tuple[T, Contributions]]
     ) -> Iterator[Violation]:
-        """Store or reduce all that one rank receives of one chunk at one time.
+        """Store or reduce all values of one chunk that one rank receives at the same time.
 
-        Reducing into a place that holds nothing stores: a relay has no contribution of its own.
+        If the rank has no value of the chunk, as a relay without a contribution, reducing stores.
+
+        Args:
+            place: chunk and rank.
+            incoming: transfers that arrive, with the contributions that they carry.
         """
         chunk, rank = place
         combining = self.collective.combining
@@ -141,7 +155,7 @@ class Execution(ABC, Generic[T]):
             self.value[place] = held | sent
 
     def final_violations(self) -> Iterator[Violation]:
-        """Yield the ranks that lack a chunk, or contributions to it, in the end."""
+        """Yield the destinations that lack a chunk, or contributions to it, at the end."""
         for chunk in self.chunks:
             if self.collective.combining:
                 everyone = sum(1 << r for r in self.collective.holders(chunk))

@@ -1,11 +1,12 @@
-"""The rules of :mod:`sccl.judge.execution` on arrays, in compiled loops: valid or invalid.
+"""Decide validity by the rules of :mod:`sccl.judge.execution`, on arrays in compiled loops.
 
-Steps are times here: a send of step s starts at s and arrives at s + 1. So one pair of loops serves
-algorithms and schedules. Each send arrives after its start. So in the order of starts, all
-data that have arrived by the start of a transfer belong to earlier transfers.
+Steps are treated as times: a send of step s starts at s and arrives at s + 1. So one loop for
+collectives that copy and one for reductions serve algorithms and schedules. Every transfer arrives
+after its start. So in the order of starts, all data that have arrived by the start of a transfer
+belong to earlier transfers.
 
-Chunks are independent. They are executed in groups whose state fits in the cache, unless transfers
-are too many to sort: then one table of arrivals holds all chunks.
+Chunks are independent. They are executed in groups whose state fits in the cache. If there are too
+many transfers to sort, one table of arrivals holds all chunks.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from sccl.core.arrays import AnyIntArray, IntArray, UInt64Array
 from sccl.core.collective import Collective, Relation, RelationKind
 
 _NEVER = np.iinfo(np.int64).max
-_ROWS_PER_CALL = 2**20  # a few hundredths of a second, after which signals are heard
+_ROWS_PER_CALL = 2**20  # a few hundredths of a second, then Python handles signals
 _SET_ROWS_PER_CALL = 2**14  # the same for rows with sets of contributions, which take longer
-_GROUP_WORDS = 2**19  # words of 64 bits in the state of a group: 4 MiB
-_MASK_PLACES = 2**22  # pairs of chunk and rank that are compared at once
+_GROUP_WORDS = 2**19  # 64-bit words in the state of a group: 4 MiB
+_MASK_PLACES = 2**22  # pairs of chunk and rank in one mask
 
 
 class TransferArrays(NamedTuple):
-    """Transfers from rank to rank, as arrays of one length.
+    """Transfers from rank to rank, as arrays of shape (transfers,).
 
     Attributes:
-        start: Tick or step at which each transfer begins.
-        arrives: Tick or step from which its last byte is at the destination rank.
-        chunk: Number of its chunk, or the index among the executed chunks.
+        start: Tick or step at which each transfer starts.
+        arrives: Tick or step at which its last byte arrives at the destination.
+        chunk: Chunk number, or index among the executed chunks.
         src: Rank that sends.
         dst: Rank that receives.
-        reduce: Whether the destination reduces it into its value.
+        reduce: Whether the destination reduces the chunk into its value.
     """
 
     start: AnyIntArray
@@ -51,10 +52,12 @@ class TransferArrays(NamedTuple):
 def is_satisfied(
     collective: Collective, transfers: TransferArrays, chunks: IntArray | None = None
 ) -> bool:
-    """Return whether transfers, in any order and all in range, satisfy a collective.
+    """Return whether transfers satisfy a collective.
 
     Args:
-        chunks: The chunks, ascending, if only some are transferred. All others are ignored.
+        collective: Collective.
+        transfers: Transfers in any order. All numbers must be in range.
+        chunks: Chunks to check, ascending. Others are ignored. None: all chunks.
     """
     row = transfers.chunk
     if chunks is None:
@@ -86,7 +89,7 @@ def is_satisfied(
 def relation_mask(
     relation: Relation, collective: Collective, chunks: IntArray
 ) -> NDArray[np.bool_]:
-    """Return by chunk, in the order of ``chunks``, and by rank whether they are related."""
+    """Return whether each chunk is related to each rank, shape (len(chunks), ranks)."""
     ranks, row = collective.ranks, np.arange(len(chunks))
     mask = np.zeros((len(chunks), ranks), np.bool_)
     match relation.kind:
@@ -107,7 +110,7 @@ def relation_mask(
 def _mask_blocks(
     relation: Relation, collective: Collective, chunks: IntArray
 ) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
-    """Yield the rows of some of the chunks, and their mask, few at a time."""
+    """Yield consecutive slices of the chunks, each with its relation mask."""
     each = max(_MASK_PLACES // collective.ranks, 1)
     for first in range(0, len(chunks), each):
         rows = slice(first, min(first + each, len(chunks)))
@@ -118,7 +121,7 @@ def _mask_blocks(
 
 
 class CopyingExecution:
-    """The first arrivals of some chunks on all ranks, as transfers are executed."""
+    """Execution for collectives that copy: the first arrivals of some chunks on all ranks."""
 
     def __init__(self, collective: Collective, chunks: IntArray) -> None:
         self.collective, self.chunks = collective, chunks
@@ -127,10 +130,10 @@ class CopyingExecution:
             self.arrival[rows][mask] = 0
 
     def execute(self, transfers: TransferArrays) -> bool:
-        """Execute transfers of these chunks, and return whether their senders hold them.
+        """Execute transfers, and return whether each sender holds its chunk.
 
         Args:
-            transfers: By start. Those of earlier calls start earlier.
+            transfers: Transfers of these chunks, ascending by start, also over several calls.
         """
         if transfers.reduce.any():
             return False
@@ -142,7 +145,7 @@ class CopyingExecution:
         )
 
     def is_complete(self) -> bool:
-        """Return whether each chunk is on all ranks that want it."""
+        """Return whether each chunk has arrived at all its destinations."""
         masks = _mask_blocks(self.collective.post, self.collective, self.chunks)
         return all(bool((self.arrival[rows][mask] != _NEVER).all()) for rows, mask in masks)
 
@@ -161,7 +164,7 @@ def _is_held_by_senders(  # noqa: PLR0913, PLR0917 - columns
     src: AnyIntArray,
     dst: AnyIntArray,
 ) -> bool:
-    """Return whether each sender holds its chunk, and note when chunks arrive."""
+    """Return whether each sender holds its chunk, and record the first arrivals."""
     for i in range(len(start)):
         if arrival[chunk[i], src[i]] > start[i]:
             return False
@@ -173,15 +176,15 @@ def _is_held_by_senders(  # noqa: PLR0913, PLR0917 - columns
 
 
 def _word_count(collective: Collective) -> int:
-    """Return how many words of 64 bits the value of a place takes."""
+    """Return the number of 64-bit words that the value of one chunk at one rank takes."""
     return -(-collective.ranks // 64) if collective.combining else 1
 
 
 def _is_reduced(collective: Collective, chunks: IntArray, transfers: TransferArrays) -> bool:
-    """Return whether transfers of some chunks, by start, satisfy a collective that reduces.
+    """Return whether transfers, ascending by start, satisfy a collective that reduces.
 
-    Each place has a set of contributions, as bits. A transfer on its way carries the set that its
-    sender had at its start.
+    The value of a chunk at a rank is the set of its contributions, as bits. A transfer in flight
+    carries the set that its sender had at its start.
     """
     ranks, arrives = collective.ranks, transfers.arrives
     src, dst = (transfers.chunk * ranks + rank for rank in (transfers.src, transfers.dst))
@@ -210,7 +213,12 @@ def _is_reduced(collective: Collective, chunks: IntArray, transfers: TransferArr
 
 
 def _contributions(collective: Collective, chunks: IntArray) -> tuple[UInt64Array, UInt64Array]:
-    """Return of each place its own contribution, and of each chunk those of all, as bits."""
+    """Return the initial contributions as bits.
+
+    Returns:
+        The contribution of each rank to each chunk, shape (chunks * ranks, words), and the union
+        over all ranks for each chunk, shape (chunks, words).
+    """
     ranks, words = collective.ranks, _word_count(collective)
     values = np.zeros((len(chunks), ranks, words), dtype=np.uint64)
     for rows, mask in _mask_blocks(collective.pre, collective, chunks):
@@ -221,7 +229,12 @@ def _contributions(collective: Collective, chunks: IntArray) -> tuple[UInt64Arra
 
 
 def _max_in_flight(start: AnyIntArray, arrives: AnyIntArray) -> int:
-    """Return how many rows have started and not arrived at most, of rows in order of both."""
+    """Return the maximum number of transfers that have started and not arrived.
+
+    Args:
+        start: Starts, ascending.
+        arrives: Arrivals, ascending.
+    """
     arrived = np.searchsorted(arrives, start, side="right")
     return int((np.arange(1, len(start) + 1) - arrived).max(initial=1))
 
@@ -235,9 +248,10 @@ def _reduce_rows(  # noqa: PLR0913, PLR0917 - a state
     begin: int,
     until: int,
 ) -> bool:
-    """Return whether every row starts with a value, and the values that arrive by then fit.
+    """Execute rows ``begin`` to ``until - 1``, and return whether they are valid.
 
-    After the last row everything arrives.
+    A row is invalid if its sender has no contribution to send, or if it arrives with a conflicting
+    or doubly counted value. After the last of all rows, the remaining arrivals are executed.
     """
     start, arrives, order, src, dst, reduce = rows
     slots, free, last, stored, counters = state

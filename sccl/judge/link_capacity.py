@@ -1,4 +1,4 @@
-"""Check the load of links and shared budgets in a schedule: durations, overlaps, and rates."""
+"""Check the links and shared budgets of a schedule: durations, overlaps, and rates."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sccl.judge.violation import Violation
 
 
 class _LinkState(NamedTuple):
-    """The costs of links, and the last transfer of each so far, which later rows may join.
+    """The costs of links, and the last transfer over each, which later rows may extend.
 
     Attributes:
-        alpha: ticks that a transfer occupies a link in addition to the time of its bytes.
-        beta: by size and link, the ticks in which the bytes of a chunk pass.
-        start: start of the last transfer, or 0 if there is none.
-        end: end of the last transfer, or 0 if there is none.
-        required: the ticks in which its chunks pass together.
+        alpha: ticks for which a transfer occupies each link in addition to the time of its bytes.
+        beta: ticks in which the bytes of a chunk pass a link, shape (chunk sizes, links).
+        start: start of each link's last transfer, or 0 if there is none.
+        end: end of each link's last transfer, or 0 if there is none.
+        required: ticks in which the bytes of the last transfer's chunks pass each link.
     """
 
     alpha: IntArray
@@ -36,7 +36,7 @@ class _LinkState(NamedTuple):
 
     @classmethod
     def from_clock(cls, clock: Clock) -> _LinkState:
-        """Return those of a clock, before the first transfer."""
+        """Return the initial state, with the costs of a clock."""
         alpha = np.array(clock.alpha, dtype=np.int64) * (clock.model is AlphaModel.OCCUPIES)
         return cls(
             alpha, np.array(clock.beta, dtype=np.int64), *np.zeros((3, len(alpha)), np.int64)
@@ -44,7 +44,7 @@ class _LinkState(NamedTuple):
 
 
 def capacity_violations(schedule: Schedule) -> Iterator[Violation]:
-    """Yield the violations of link durations, overlaps, and budgets, batch by batch of the rows."""
+    """Yield the violations of link durations, overlaps, and budgets."""
     clock = schedule.clock
     links = _LinkState.from_clock(clock)
     for rows in schedule.batches():
@@ -54,7 +54,7 @@ def capacity_violations(schedule: Schedule) -> Iterator[Violation]:
 
 
 def _size_indices(clock: Clock, rows: TransferColumns) -> NDArray[np.int64]:
-    """Return the place of each row's size among the clock's sizes."""
+    """Return the index of each row's chunk size among the sizes of the clock."""
     if isinstance(clock.chunk_bytes, int):
         return np.zeros(len(rows.chunk), dtype=np.int64)
     return np.searchsorted(clock.sizes, np.array(clock.chunk_bytes)[rows.chunk]).astype(np.int64)
@@ -63,15 +63,17 @@ def _size_indices(clock: Clock, rows: TransferColumns) -> NDArray[np.int64]:
 def _link_violations(
     schedule: Schedule, rows: TransferColumns, size: IntArray, links: _LinkState
 ) -> Iterator[Violation]:
-    """Yield transfers that are too short, or begin while their link is busy.
+    """Yield transfers that are too short, or start while their link is busy.
 
-    If one transfer carries several chunks, name the first chunk that has no time left.
+    If one transfer carries several chunks, the violation names the first chunk that does not fit.
 
     Args:
-        size: Place of each row's size.
+        schedule: Schedule.
+        rows: Batch of its rows.
+        size: Index of each row's chunk size.
         links: State after the previous rows, which is updated.
     """
-    order = np.argsort(rows.link, kind="stable")  # of a link still by start
+    order = np.argsort(rows.link, kind="stable")  # rows of a link stay ordered by start
     link, start, end = (c[order].astype(np.int64) for c in (rows.link, rows.start, rows.end))
     beta = links.beta[size[order], link]
     before, joins, needed = _previous_transfers(link, start, end, beta, links)
@@ -89,11 +91,18 @@ def _link_violations(
 def _previous_transfers(
     link: IntArray, start: IntArray, end: IntArray, beta: IntArray, links: _LinkState
 ) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
-    """Return, by row, the previous row's end, whether both are one transfer, and its ticks.
+    """Compare each row with the previous row of its link.
 
     Args:
-        link: Ascending link numbers. The rows of a link are sorted by start.
+        link: Link of each row, ascending. The rows of a link ascend by start.
+        start: Start of each row in ticks.
+        end: End of each row in ticks.
+        beta: Ticks in which the bytes of each row pass.
         links: State after the previous rows, which is updated.
+
+    Returns:
+        The end of the previous row, whether both rows belong to one transfer, and the ticks that
+        the transfer needs for its chunks up to this row.
     """
     first, last = np.r_[True, link[1:] != link[:-1]], np.r_[link[1:] != link[:-1], True]
     begun, before = np.r_[0, start[:-1]], np.r_[0, end[:-1]]
@@ -106,13 +115,15 @@ def _previous_transfers(
 
 
 def _running_sums(beta: IntArray, begins: NDArray[np.bool_], before: IntArray) -> IntArray:
-    """Return of each row the sum from where its transfer begins up to it.
+    """Return for each row the sum of ``beta`` over its transfer up to this row.
 
-    Sums that leave 64 bits do so after one that no transfer is long enough for, which is found.
+    If a sum overflows 64 bits, an earlier sum of the transfer already exceeds every possible
+    duration, and is reported as a violation.
 
     Args:
-        begins: whether a row is the first of its transfer here.
-        before: For the first row of a transfer, the sum over its earlier rows.
+        beta: Ticks in which the bytes of each row pass.
+        begins: Whether each row is the first of its transfer in this batch.
+        before: For the first row of a transfer, the sum over its rows in earlier batches.
     """
     total = np.cumsum(beta)
     heads = np.flatnonzero(begins)
@@ -131,7 +142,7 @@ def _row_violation(
 
 
 def _budget_violations(schedule: Schedule) -> Iterator[Violation]:
-    """Yield transfers with which a budget carries more bytes a tick than it can."""
+    """Yield transfers at whose start a budget exceeds its bytes per tick."""
     clock, topology = schedule.clock, schedule.topology
     place = {k.edge: i for i, k in enumerate(topology.links)}
     shared = np.zeros(len(topology.links), dtype=np.bool_)
@@ -161,9 +172,10 @@ def _budget_violations(schedule: Schedule) -> Iterator[Violation]:
 
 
 def _shared_rows(schedule: Schedule, shared: NDArray[np.bool_]) -> tuple[IntArray, ...]:
-    """Return of the rows over links with budgets: link, chunk, bytes, and when bytes pass.
+    """Return the rows over links with budgets as columns: link, chunk, bytes, begin, end.
 
-    They pass while the link is busy, but not during an alpha that occupies it.
+    Bytes pass from begin to end, in ticks: while the link is busy, except during an alpha that
+    occupies it.
     """
     clock = schedule.clock
     alpha = np.array(clock.alpha, dtype=np.int64)
@@ -184,9 +196,15 @@ def _shared_rows(schedule: Schedule, shared: NDArray[np.bool_]) -> tuple[IntArra
 def _excess_transfers(
     size: IntArray, begin: IntArray, end: IntArray, pace: Fraction
 ) -> Iterator[int]:
-    """Yield which transfers raise the bytes a tick above a pace as they begin.
+    """Yield the indices of transfers at whose start the total rate exceeds ``pace``.
 
-    Paces are compared as fractions: a budget that is used to the full is the usual case.
+    Rates are compared exactly, since budgets are usually used in full.
+
+    Args:
+        size: Bytes of each transfer.
+        begin: Tick from which its bytes pass.
+        end: Tick until which its bytes pass.
+        pace: Capacity of the budget in bytes per tick.
     """
     kinds, which = np.unique(np.stack((size, end - begin)), axis=1, return_inverse=True)
     common = math.lcm(*kinds[1].tolist())

@@ -1,30 +1,33 @@
-"""Verify packed schedules: re-execute every transfer, in compiled loops, from the log alone.
+"""Verify packed schedules: re-execute every transfer of the log in compiled loops.
 
-The verifier reads the topology, the collective, and the log, and trusts nothing that the solver
-states. Some properties follow from the form of the log and need no check: a link has one bit in a
-round, so it carries one chunk at a time, for exactly the duration of its clock, and the finish is
-the end of the last round.
+The verifier reads the topology, the collective, and the log, and trusts nothing else. Some
+properties follow from the form of the log and need no check: a link has one bit per round, so it
+carries one chunk at a time, for exactly the duration that the clock gives. The finish is the end of
+the last round.
 
-A pass that stores is executed forwards. In every round each link sends a chunk that its source held
-at the start of the round. A chunk that arrives at the end of a round is available to the next.
+A pass that stores is executed forwards. In every round, each link sends a chunk that its source
+held at the start of the round. A chunk that arrives at the end of a round is available in the next.
 
-A pass that reduces is executed backwards, from the last round to the first over reversed links,
-starting from the holders of the sums. Suppose that in this mirrored run every rank but the holder h
-of a chunk is sent the chunk exactly once, h never, and each rank sends only chunks that it held by
-then. Then the pass itself reduces the chunk of all ranks on h, with each contribution counted once.
-Proof: forwards, each rank r except h sends the chunk exactly once, in the round that mirrors the
-one in which r is reached, to the rank that reaches r. Rank h never sends it. All chunks that r
-receives come earlier: its senders are reached from r after r itself is reached, in rounds that
-mirror to earlier ones. So r sends its own contribution and everything that it received. Follow from
-any rank the one rank that it sends to. Each is nearer to the start of the mirrored run, so the path
-ends, and only h can be its end. The paths form a tree with the root h, along which each
-contribution passes once.
+A pass that reduces is executed backwards: from the last round to the first, over reversed links,
+starting from the holders of the sums. Suppose that in this mirrored run every rank except the
+holder h of a chunk receives the chunk exactly once, h never receives it, and each rank sends only
+chunks that it holds by then. Then the pass itself reduces the chunk of all ranks on h, with each
+contribution counted once.
+
+Proof: In the pass itself, each rank r except h sends the chunk exactly once: to the rank from which
+r receives it in the mirrored run, in the round that mirrors this receipt. Rank h never sends it.
+All values that r receives arrive earlier: in the mirrored run, r sends to their senders after r has
+received, so in the pass they arrive in earlier rounds. So r sends its own contribution and
+everything that it received. From any rank, follow the one rank that it sends to. Each next rank
+receives earlier in the mirrored run, so the path ends, and it can only end at h. The paths form a
+tree with root h, along which each contribution passes once. []
+
 The mirrored run checks these conditions. A reducing schedule that does not meet them fails
-verification, even if it only wastes transfers.
+verification, even if its only fault is a superfluous transfer.
 
-Chunks are independent. So a window of rounds is sorted by groups of 64 chunks, and each group is
-executed by itself: the state of a group takes 8 bytes a rank, which fit in the fastest cache. (One
-table of all ranks and chunks takes eight times as long for 40,000 ranks.)
+Chunks are independent. So the transfers of a window of rounds are sorted by groups of 64 chunks,
+and each group is executed by itself: its state takes 8 bytes per rank, which fit into the fastest
+cache. (One table of all ranks and chunks takes eight times as long for 40,000 ranks.)
 """
 
 from __future__ import annotations
@@ -44,10 +47,10 @@ from sccl.judge.execution_arrays import relation_mask
 from sccl.judge.violation import Violation, missing_violation, unavailable_text
 
 _WINDOW_CHUNKS = 2**24
-"""Chunks that are sorted together, unless a round has more: 128 MB."""
+"""Transfers that are sorted together: 128 MB. A round with more is sorted as a whole."""
 
 _CHUNKS_PER_CALL = 2**22
-"""Chunks of a call: a few hundredths of a second, after which signals are heard."""
+"""Transfers per compiled call: a few hundredths of a second, then Python handles signals."""
 
 _ZERO, _ONE, _TO_WORD, _IN_WORD = np.uint64(0), np.uint64(1), np.uint64(6), np.uint64(63)
 _SLOT, _CHUNK = np.uint64(32), np.uint64(6)
@@ -56,10 +59,11 @@ _SLOT, _CHUNK = np.uint64(32), np.uint64(6)
 def violations(
     schedule: PackedSchedule, on_progress: Callable[[int, int], None] = lambda _done, _of: None
 ) -> list[Violation]:
-    """Return the first thing that is wrong with a packed schedule. Empty: it is valid.
+    """Return the first violation of a packed schedule. An empty list means that it is valid.
 
     Args:
-        on_progress: how many transfers were executed, and of how many.
+        schedule: Packed schedule.
+        on_progress: Progress callback: number of executed transfers, and total.
     """
     if wrong := _pass_violation(schedule):
         return [wrong]
@@ -84,7 +88,7 @@ def violations(
 
 
 def _missing_contribution(chunk: int, rank: int) -> Violation:
-    """Return that a rank's contribution to a chunk is not sent in a pass that reduces."""
+    """Return the violation that a reducing pass does not send a rank's contribution to a chunk."""
     text = (
         f"the contribution of rank {rank} to chunk {chunk} does not reach the rank that reduces it"
     )
@@ -92,7 +96,7 @@ def _missing_contribution(chunk: int, rank: int) -> Violation:
 
 
 def _pass_violation(schedule: PackedSchedule) -> Violation | None:
-    """Return why its passes cannot satisfy the collective, or None if they may."""
+    """Return the violation if the kinds of passes cannot satisfy the collective, or None."""
     collective, passes = schedule.collective, schedule.passes
     reduces = [passing is PassKind.REDUCES for passing in passes]
     if not collective.combining:
@@ -114,21 +118,21 @@ def _pass_violation(schedule: PackedSchedule) -> Violation | None:
 
 
 def _intermediate_relation(collective: Collective) -> Relation:
-    """Return where the sum of each chunk is to be before copies of it are sent."""
+    """Return the ranks that must hold the sum of each chunk after the reducing pass."""
     if collective.post.kind is RelationKind.ALL:
         return Relation(RelationKind.SCATTERED)
     return collective.post
 
 
 def _is_single(relation: Relation) -> bool:
-    """Return whether every chunk has exactly one rank."""
+    """Return whether a relation assigns exactly one rank to every chunk."""
     if relation.kind is RelationKind.PAIRS:
         return all(len(ranks) == 1 for ranks in relation.pattern)
     return relation.kind is not RelationKind.ALL
 
 
 def _relation_bits(relation: Relation, collective: Collective, group: int) -> UInt64Array:
-    """Return by rank which of a group of 64 chunks are related to it, as bits."""
+    """Return the chunks of a group of 64 that are related to each rank, as bits."""
     first, end = 64 * group, min(64 * group + 64, collective.num_chunks)
     if relation.kind is RelationKind.ALL:
         return np.full(collective.ranks, 2 ** (end - first) - 1, dtype=np.uint64)
@@ -139,7 +143,7 @@ def _relation_bits(relation: Relation, collective: Collective, group: int) -> UI
 
 
 def _initial_holdings(collective: Collective, relation: Relation) -> UInt64Array:
-    """Return by group of 64 chunks and by rank which of them it holds, as bits."""
+    """Return the chunks that each rank holds, as bits, shape (groups of 64 chunks, ranks)."""
     have = np.empty((-(-collective.num_chunks // 64), collective.ranks), dtype=np.uint64)
     for group in range(len(have)):
         have[group] = _relation_bits(relation, collective, group)
@@ -149,7 +153,7 @@ def _initial_holdings(collective: Collective, relation: Relation) -> UInt64Array
 def _first_missing(
     have: UInt64Array, collective: Collective, relation: Relation
 ) -> tuple[int, int] | None:
-    """Return a chunk and a rank of a relation that does not hold it. None: all do."""
+    """Return a chunk and a rank that should hold it by a relation but does not, or None."""
     for group, row in enumerate(have):
         lacking = _relation_bits(relation, collective, group) & ~row
         if len(wrong := np.flatnonzero(lacking)):
@@ -159,18 +163,18 @@ def _first_missing(
 
 
 class _SlotEnds(NamedTuple):
-    """The source and the destination of each slot, in the run that is executed."""
+    """Source and destination of each link slot, reversed for a mirrored run."""
 
     src: NDArray[np.uint32]
     dst: NDArray[np.uint32]
 
 
 class _PassExecution:
-    """The execution of a pass, in the order of the log. A reducing pass runs mirrored.
+    """The execution of a pass, in the order of the log. A reducing pass is executed mirrored.
 
     Attributes:
-        have: the chunks that ranks hold so far.
-        violation: the first violation, None so far.
+        have: Chunks that ranks hold so far, as bits, shape (groups of 64 chunks, ranks).
+        violation: First violation, or None.
     """
 
     def __init__(self, schedule: PackedSchedule, position: int, have: UInt64Array) -> None:
@@ -185,7 +189,7 @@ class _PassExecution:
         self.violation: Violation | None = None
 
     def run(self) -> Iterator[int]:
-        """Execute all rounds and yield the number of executed transfers from time to time."""
+        """Execute all rounds, and yield the number of transfers executed since the last yield."""
         ends = np.concatenate([[0], self.schedule.round_ends()])
         first = 0
         while first < len(self.schedule.fired) and self.violation is None:
@@ -195,7 +199,12 @@ class _PassExecution:
             first = until
 
     def _execute_window(self, first: int, ends: IntArray) -> Iterator[int]:
-        """Execute some rounds, whose chunks end in the log at the given places."""
+        """Execute a window of rounds.
+
+        Args:
+            first: First round.
+            ends: Index in the log at which the first round begins, then at which each one ends.
+        """
         log, fired = self.schedule.log, self.schedule.fired
         groups = len(self.have)
         counts = np.zeros(groups, dtype=np.int64)
@@ -232,8 +241,9 @@ class _PassExecution:
         """Return the violation of a transfer that :func:`_execute` rejects.
 
         Args:
-            first: the first round of the window.
-            chunk: the first chunk of the entry's group.
+            first: First round of the window.
+            entry: Entry of the transfer, in the format of :func:`_sort`.
+            chunk: First chunk of the entry's group.
         """
         schedule, rounds = self.schedule, len(self.schedule.fired)
         chunk += entry & 63
@@ -270,12 +280,14 @@ def _sort(
     log: NDArray[np.unsignedinteger[Any]],
     first: Any,
 ) -> None:
-    """Append the transfers of some rounds to the entries of each group of chunks.
+    """Append the transfers of some rounds to the entries of their groups of chunks.
 
     Args:
-        entries: slot (32 bits), round of the window (26), chunk of the group (6).
-        place: by group, the position of its next entry.
-        first: the first of these rounds, counted in the window.
+        entries: Output: slot (32 bits), round of the window (26), chunk of the group (6).
+        place: Index of each group's next entry, which is updated.
+        fired: Slots that send in each round, as bits.
+        log: Chunks that these slots send, in the same order.
+        first: First of these rounds, counted in the window.
     """
     at = _ZERO
     for i in range(len(fired)):
@@ -302,10 +314,13 @@ def _execute(  # noqa: PLR0913, PLR0917 - a state
     ends: _SlotEnds,
     once: Any,
 ) -> Any:
-    """Execute the transfers of groups of chunks and return 0, or 1 plus the first invalid entry.
+    """Execute the transfers of groups of chunks.
 
-    A transfer is invalid if its source does not hold the chunk as the round begins. With ``once``,
-    it is also invalid if its destination already holds it.
+    A transfer is invalid if its source does not hold the chunk at the start of the round. With
+    ``once``, it is also invalid if its destination already holds the chunk.
+
+    Returns:
+        0 if all are valid, else 1 plus the index of the first invalid entry.
     """
     src, dst = ends.src, ends.dst
     for g in range(group, until):
@@ -326,7 +341,7 @@ def _execute(  # noqa: PLR0913, PLR0917 - a state
     return 0
 
 
-_SEQUENCE = np.uint64(0x03F79D71B4CB0A89)  # all six bits in a row of it differ, as de Bruijn has it
+_SEQUENCE = np.uint64(0x03F79D71B4CB0A89)  # de Bruijn sequence: all 6-bit windows differ
 _PLACES = np.zeros(64, dtype=np.uint64)
 for _bit in range(64):
     _PLACES[((1 << _bit) * int(_SEQUENCE) % 2**64) >> 58] = _bit
@@ -334,5 +349,5 @@ for _bit in range(64):
 
 @compiled
 def _lowest_bit(word: Any) -> Any:
-    """Return the place of the lowest bit that is set in a word that is not zero."""
+    """Return the index of the lowest set bit of a nonzero word."""
     return _PLACES[((word & (~word + _ONE)) * _SEQUENCE) >> np.uint64(58)]

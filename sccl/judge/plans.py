@@ -1,4 +1,4 @@
-"""The judge's face: any plan, by steps or by times, re-executed on the whole machine."""
+"""Verify any plan: choose the verifier by the plan's form and size."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "Packe
 
 
 def violations(plan: Plan, on_progress: ProgressCallback = lambda *_: None) -> list[Violation]:
-    """Return the violations of a plan, at most the first one for a symmetric or packed plan.
+    """Return the violations of a plan; for a symmetric or packed plan, at most the first one.
 
-    A symmetric plan is decided by the sends of one chunk of each orbit, if its symmetries are
-    translations and turns, or only the identity keeps a rank. For other symmetric plans all sends
-    are expanded and re-executed on the whole machine, as a stream.
+    For a symmetric plan, the sends of one chunk of each orbit suffice if its group of symmetries is
+    of a kind that :mod:`sccl.judge.symmetric` supports. For other symmetric plans, all sends are
+    expanded and re-executed.
 
     Args:
-        on_progress: progress callback for packed plans: transfers executed so far, and their total.
+        plan: Plan to verify.
+        on_progress: Progress callback for packed plans: number of executed transfers, and total.
 
     Raises:
-        ParameterError: its symmetries do not map chunks to chunks.
+        ParameterError: The plan's symmetries do not map chunks to chunks.
     """
     match plan:
         case Algorithm():
@@ -73,17 +74,17 @@ def _symmetric_violations(algorithm: SymmetricAlgorithm) -> list[Violation]:
     sends = len(algorithm.sends) * algorithm.collective.num_chunks
     if is_compiled_worthwhile("steps", sends):
         return stream_violations(algorithm)
-    expanded = expand_algorithm(replace(algorithm, num_sends=0))  # it may say anything
+    expanded = expand_algorithm(replace(algorithm, num_sends=0))  # its count is checked below
     return _algorithm_violations(expanded)[:1] or [
         *steps.count_violations(algorithm, expanded.num_sends)
     ]
 
 
 def stream_violations(algorithm: SymmetricAlgorithm) -> list[Violation]:
-    """Return the first thing that is wrong with a symmetric algorithm, each of its sends executed.
+    """Return the first violation of a symmetric algorithm, by executing all of its sends.
 
     Raises:
-        ParameterError: its symmetries do not map chunks to chunks.
+        ParameterError: The algorithm's symmetries do not map chunks to chunks.
     """
     from sccl.judge import steps_arrays  # noqa: PLC0415 - Numba is slow to load
     from sccl.topo.symmetry.chunk_orbits import expanded_sends  # noqa: PLC0415
@@ -96,10 +97,12 @@ def require_valid(plan: P, made_by: str, on_progress: ProgressCallback = lambda 
     """Return a plan if it passes verification.
 
     Args:
-        on_progress: progress callback, as in :func:`violations`.
+        plan: Plan to verify.
+        made_by: Component that made the plan, for the error message.
+        on_progress: Progress callback, as in :func:`violations`.
 
     Raises:
-        JudgeError: It fails. ``made_by`` names the component at fault.
+        JudgeError: The plan fails verification.
     """
     if faults := violations(plan, on_progress):
         kind = "an algorithm" if isinstance(plan, KSynchronousPlan) else "a schedule"

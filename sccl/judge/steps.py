@@ -1,8 +1,9 @@
-"""Re-execution of an algorithm, step by step, with every violation named.
+"""Re-execute an algorithm step by step, and report every violation.
 
-Shares nothing with encoders, solvers or transformations: it reads the definitions of SCCL sections
-3.2 and 3.3 (run V_0 .. V_S, bandwidth per constraint and step, postcondition) and, for combining
-collectives, follows which contributions every partial result is made of (section 3.5).
+This module shares no code with encoders, solvers or transformations. It checks the definitions of
+SCCL sections 3.2 and 3.3: the run V_0 .. V_S, the bandwidth of each constraint in each step, and
+the postcondition. For reductions, it tracks the contributions of every partial result (section
+3.5).
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from sccl.judge.violation import ChunkPlace, Contributions, Violation
 
 
 def violations(algorithm: Algorithm) -> list[Violation]:
-    """Return everything that is wrong with an algorithm. Empty means it is valid.
+    """Return all violations of an algorithm. An empty list means that it is valid.
 
-    Checks that each step has at least one round. That each send is over a link, of a chunk that
-    its sender holds when the step begins. That no bandwidth constraint carries more than b * r_s.
-    That the postcondition holds in the end, and for combining collectives that each partial result
-    counts a contribution at most once and the final ones count every contribution exactly once.
+    The checks are: Each step has at least one round. Each send is over a link, and its sender holds
+    the chunk at the start of the step. In step s, no bandwidth constraint b carries more than
+    b * r_s chunks. The postcondition holds at the end. For reductions, each partial result counts a
+    contribution at most once, and each final result counts every contribution exactly once.
     """
     every_chunk = range(algorithm.collective.num_chunks)
     return [*chunk_violations(algorithm, every_chunk), *_bandwidth_violations(algorithm)]
 
 
 def chunk_violations(algorithm: AnyAlgorithm, chunks: Sequence[int]) -> Iterator[Violation]:
-    """Yield the violations of some chunks by themselves, bandwidth apart.
+    """Yield the violations of some chunks, without those of bandwidth.
 
     Args:
-        algorithm: A plan that has all sends of these chunks, and no others.
-        chunks: The chunks. All others are ignored.
+        algorithm: Plan with all sends of these chunks, and no others.
+        chunks: Chunks to check. The postconditions of others are ignored.
     """
     yield from malformed_violations(algorithm)
     sends = _sends_in_range(algorithm)
@@ -50,7 +51,7 @@ def chunk_violations(algorithm: AnyAlgorithm, chunks: Sequence[int]) -> Iterator
 
 
 def malformed_violations(algorithm: AnyAlgorithm) -> Iterator[Violation]:
-    """Yield the violations in the collective, the rounds, and the numbers of an algorithm."""
+    """Yield numbers out of range: of ranks, rounds, and the fields of sends."""
     if algorithm.collective.ranks != algorithm.topology.ranks:
         text = (
             f"{algorithm.collective.name} is for {algorithm.collective.ranks} ranks and the "
@@ -69,7 +70,7 @@ def malformed_violations(algorithm: AnyAlgorithm) -> Iterator[Violation]:
 
 
 def bandwidth_violation(constraint: Constraint, step: int, used: int, rounds: int) -> Violation:
-    """Return that a constraint carries more chunks in a step than its rounds allow."""
+    """Return the violation that a constraint carries more chunks in a step than it can."""
     text = (
         f"step {step}: {constraint.name} carries {used} chunks, "
         f"{constraint.chunks_per_round} per round x {rounds} rounds = "
@@ -79,22 +80,22 @@ def bandwidth_violation(constraint: Constraint, step: int, used: int, rounds: in
 
 
 def count_violations(algorithm: SymmetricAlgorithm, count: int) -> Iterator[Violation]:
-    """Yield that an algorithm states another number of sends than it has, if so."""
+    """Yield a violation if an algorithm does not have as many sends as it states."""
     if count != algorithm.num_sends:
         text = f"it states {algorithm.num_sends} sends, and has {count}"
         yield Violation("range", text)
 
 
 def describe_send(send: Send) -> str:
-    """Return a send in the words of SCCL's appendix A.5.1."""
+    """Return a description of a send, as in SCCL's appendix A.5.1."""
     how = "reduce-send" if send.reduce else "send"
     return f"{how} {send.chunk} from {send.src} to {send.dst} at step {send.step}"
 
 
 def _range_test(algorithm: AnyAlgorithm) -> Callable[[Send], bool]:
-    """Return the function that tells whether all numbers of a send exist."""
+    """Return the predicate whether the step, chunk, and ranks of a send exist."""
     steps, chunks = algorithm.steps, algorithm.collective.num_chunks
-    ranks = algorithm.topology.ranks  # switches forward and hold nothing: they take no part
+    ranks = algorithm.topology.ranks  # sends cannot end at switches, which hold no chunks
     return lambda send: (
         0 <= send.step < steps
         and 0 <= send.chunk < chunks
@@ -124,7 +125,9 @@ def _run(
     """Run V_{s+1} = V_s + the values that holders send in step s (SCCL section 3.3).
 
     Args:
-        sends: By step.
+        collective: Collective.
+        sends: Sends, ascending by step.
+        chunks: Chunks to execute.
     """
     run = _StepExecution(collective, chunks)
     for _, together in groupby(sends, key=lambda send: send.step):
@@ -133,7 +136,7 @@ def _run(
             yield from run.misuse_violations(send)
             if (sent := run.value.get((send.chunk, send.src))) is None:
                 yield run.unavailable_violation(send)
-            else:  # all sends of a step carry the values from its beginning
+            else:  # all sends of a step carry the values from its start
                 arrivals[send.chunk, send.dst].append((send, sent))
         for place, incoming in arrivals.items():
             yield from run.receive(place, incoming)
@@ -156,6 +159,6 @@ class _StepExecution(Execution[Send]):
         text: str,
         node: int,
         *,
-        arriving: bool = False,  # noqa: ARG002 - sends arrive in the step in which they begin
+        arriving: bool = False,  # noqa: ARG002 - sends arrive in the step in which they start
     ) -> Violation:
         return Violation(kind, text, transfer.step, transfer.chunk, node)

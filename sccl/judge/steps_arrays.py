@@ -1,8 +1,9 @@
-"""Verify algorithms of many sends: those of :mod:`sccl.judge.steps`, in arrays.
+"""Verify algorithms with many sends on arrays, by the rules of :mod:`sccl.judge.steps`.
 
-Plans too large to hold in memory arrive chunk by chunk. The state is then, for the current chunk,
-its first arrival on each rank, and for all chunks the load of every link in each step. A chunk that
-was not sent has arrived at no other rank. The step verifier words the violations.
+Plans that are too large for memory arrive as a stream, chunk by chunk. The state is then the first
+arrival of the current chunk on each rank, and the load of every link in each step over all chunks.
+After the stream, chunks without sends are checked, too. :mod:`sccl.judge.steps` writes the texts
+of violations.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sccl.judge.execution_arrays import CopyingExecution, TransferArrays, is_sat
 from sccl.judge.violation import Violation
 
 SendsOfChunk = tuple[int, Int32Array, Int32Array, Int32Array]
-"""(chunk, steps, sources, destinations) of all sends of a chunk, by step."""
+"""(chunk, steps, sources, destinations) of all sends of a chunk, ascending by step."""
 
 
 def step_transfers(
@@ -37,13 +38,13 @@ def step_transfers(
     dst: AnyIntArray,
     reduce: NDArray[np.bool_],
 ) -> TransferArrays:
-    """Return sends as transfers that start with their step and arrive with the next one."""
+    """Return sends as transfers that start at their step and arrive at the next one."""
     start, row, src, dst = (c.astype(np.int64, copy=False) for c in (step, chunk, src, dst))
     return TransferArrays(start, start + 1, row, src, dst, reduce)
 
 
 def is_valid(algorithm: Algorithm) -> bool:
-    """Return whether the step verifier finds nothing wrong with an algorithm."""
+    """Return whether an algorithm has no violation."""
     collective, ranks = algorithm.collective, algorithm.topology.ranks
     if collective.ranks != ranks or min(algorithm.rounds_per_step, default=1) < 1:
         return False
@@ -73,7 +74,7 @@ def _send_columns(sends: tuple[Send, ...]) -> TransferArrays:
 
 
 class _Links:
-    """The links of a machine, found by their ends."""
+    """Index of a machine's links by source and destination."""
 
     def __init__(self, topology: Topology) -> None:
         src, self.dst = np.array([k.edge for k in topology.links], np.int64).T.copy()  # ascend
@@ -81,19 +82,19 @@ class _Links:
         self.first = np.searchsorted(src, np.arange(nodes + 1))
 
     def numbers(self, src: AnyIntArray, dst: AnyIntArray) -> IntArray:
-        """Return the places of links among all links, -1 where there is none."""
+        """Return the index of each link in ``topology.links``, or -1 if there is none."""
         return _find_links(self.first, self.dst, src, dst)
 
 
 class _Loads(NamedTuple):
-    """The sends over each link in each step, where there are any, by link and step."""
+    """Number of sends for each pair of link and step with any, ascending by link and step."""
 
     link: IntArray
     step: IntArray
     used: IntArray
 
     def violation(self, plan: Algorithm | SymmetricAlgorithm) -> Violation | None:
-        """Return that a link, or else a shared budget, carries too much in some step, if so."""
+        """Return the first overload of a link or, if there is none, of a budget; else None."""
         topology = plan.topology
         num_sends = int(self.used.sum())  # no step sends more
         rounds = np.array([min(r, num_sends) for r in plan.rounds_per_step], np.int64)
@@ -134,14 +135,14 @@ class _Loads(NamedTuple):
 
 
 def first_violation(plan: SymmetricAlgorithm, batches: Iterable[SendsOfChunk]) -> Violation | None:
-    """Return the first violation of a plan whose sends come as a stream, or None if it is valid.
+    """Return the first violation of a plan whose sends arrive as a stream, or None if it is valid.
 
     Args:
-        plan: The plan with the machine, the collective, and the rounds.
-        batches: All sends of each chunk at once.
+        plan: Plan with the machine, the collective, and the rounds.
+        batches: Sends, one batch per chunk.
 
     Raises:
-        CollectiveError: the collective combines.
+        CollectiveError: The collective reduces.
     """
     collective = plan.collective
     if collective.combining:
@@ -169,7 +170,7 @@ def first_violation(plan: SymmetricAlgorithm, batches: Iterable[SendsOfChunk]) -
 def _with_unsent(
     batches: Iterable[SendsOfChunk], is_sent: NDArray[np.bool_]
 ) -> Iterator[SendsOfChunk]:
-    """Yield batches, and after the last one the chunks that were not sent."""
+    """Yield batches, and then an empty one for each chunk that was not sent."""
     yield from batches
     for chunk in np.flatnonzero(~is_sent).tolist():
         yield chunk, *np.zeros((3, 0), np.int32)
@@ -196,11 +197,13 @@ def _is_chunk_valid(
 def _find_links(
     first: IntArray, ends: IntArray, src: AnyIntArray, dst: AnyIntArray
 ) -> NDArray[np.int64]:
-    """Return the places of links, -1 where there is none.
+    """Return the index of each link by binary search, or -1 if there is none.
 
     Args:
-        first: Place of the first link of each source, and their number.
-        ends: Destination of each link, ascending by source.
+        first: Index of the first link of each source, and the number of links.
+        ends: Destination of each link. Links ascend by source and destination.
+        src: Sources to look up.
+        dst: Destinations to look up.
     """
     places = np.empty(len(src), np.int64)
     for i in range(len(src)):

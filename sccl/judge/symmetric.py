@@ -1,29 +1,31 @@
-"""Verify symmetric algorithms: the sends of one chunk of each orbit decide for all chunks.
+"""Verify symmetric algorithms from the sends of one representative chunk of each orbit.
 
-Theorem. Let A be a group of pairs of a permutation of ranks and one of chunks such that (i) links,
-lanes and budgets are mapped to links, lanes and budgets, and (ii) each holder or receiver of a
-chunk is mapped to one of its image. Let sends of one chunk of each orbit be given such that (iii)
-every element of A that keeps the chunk keeps its sends. All their images are a valid algorithm if
-and only if (a) the sends of each given chunk are a valid algorithm by themselves, apart from
-bandwidth, and (b) over each orbit of constraints, in every step, all images together stay within
-the total capacity of the orbit.
+Theorem. Let A be a group whose elements are pairs of a permutation of ranks and a permutation of
+chunks, such that (i) every element maps links to links with as many lanes, and budgets to budgets
+of the same width, and (ii) it maps the holders of a chunk to the holders of the chunk's image, and
+likewise the destinations. Let sends be given for one chunk of each orbit, such that (iii) every
+element of A that fixes the chunk maps the set of its sends to itself. Then the images of all given
+sends form a valid algorithm if and only if (a) the sends of each given chunk are valid by
+themselves, apart from bandwidth, and (b) for each orbit of constraints (links or budgets) and each
+step, the number of images of sends over the orbit is at most the total capacity of the orbit.
 
-Proof. By (iii) the images of a chunk's sends depend on the image of the chunk alone, so each chunk
-has its sends, and (a) holds for it as for the given chunk: only names differ. All images together
-are invariant, so by (i) the constraints of one orbit carry equal loads: their sum decides.
+Proof. By (iii) the images of a chunk's sends depend only on the image of the chunk. So the sends of
+every chunk are well defined, and (a) holds for them as for the given chunk, since only names
+differ. The set of all images is invariant under A. So by (i) all constraints of an orbit carry
+equal loads, and their sum decides. []
 
-Nothing in a file is trusted: (i) and (ii) are checked for each generator, (iii) for generators of
-the stabiliser of a chunk (Schreier's lemma). Two kinds of groups are supported:
+Nothing in a file is trusted: (i) and (ii) are checked for each generator, and (iii) for generators
+of the stabilizer of a chunk (Schreier's lemma). Two kinds of groups are supported:
 
-- Some generators commute, keep chunk numbers, and are transitive on ranks: translations. The
-  others, turns, normalise the group of these. Then every chunk has an image on rank 0, and the
-  stabiliser of rank 0 decides the rest.
-- Only the identity keeps a rank. Then only the identity keeps a chunk, and (iii) holds. The
-  generators need not commute, and the group need not be transitive. Tables of all pairs of ranks
-  show it.
+- Some generators, called translations, commute, keep chunk numbers, and are transitive on ranks.
+  The others, called turns, normalize the group of translations. Then every chunk has an image on
+  rank 0, and only the stabilizer of rank 0 needs further checks.
+- The group acts freely: only the identity fixes a rank. Then only the identity fixes a chunk, and
+  (iii) holds. The generators need not commute, and the group need not be transitive. Freeness is
+  checked by enumerating the group.
 
-In both, a group N of which only the identity keeps a rank takes each rank to a *home*, one rank of
-each of its orbits. Groups of another kind go to the stream verifier
+In both cases, a free group N takes each rank to its *home*, a representative of the rank's orbit.
+Groups of another kind go to the stream verifier
 (:func:`sccl.judge.steps_arrays.first_violation`), which executes every send.
 """
 
@@ -56,12 +58,12 @@ from sccl.topo.symmetry.regular_groups import (
     split_commuting,
 )
 
-_MAX_ROUTES = 2**26  # chunks of a rank times ranks: ways between them take four times as many bytes
+_MAX_ROUTES = 2**26  # chunks, if there are turns: group elements to their images take 4 bytes each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Turn:
-    """A symmetry that keeps rank 0: its image of each rank, and of each chunk of rank 0."""
+    """A symmetry that fixes rank 0: the image of each rank, and of each chunk of rank 0."""
 
     ranks: Int32Array
     chunk_images: IntArray
@@ -69,15 +71,15 @@ class _Turn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Action:
-    """A free group N of symmetries, and turns about rank 0 that normalize it.
+    """A free group N of symmetries, and turns that fix rank 0 and normalize N.
 
     Attributes:
         size: Number of elements of N.
-        home: The first rank of each rank's orbit under N.
-        to_home: Returns the element of N that takes a rank to its home.
-        turns: Only if N is transitive. Together with N they make the whole group.
-        link_images: The image of each link under each generator of the whole group.
-        budget_images: The image of each different budget under each generator of the whole group.
+        home: First rank of each rank's orbit under N, shape (ranks,).
+        to_home: Function that returns the element of N that takes a rank to its home.
+        turns: Turns, which generate the whole group together with N. Empty unless N is transitive.
+        link_images: Image of each link, for each generator of the whole group.
+        budget_images: Image of each distinct budget, for each generator of the whole group.
     """
 
     size: int
@@ -89,10 +91,14 @@ class _Action:
 
 
 def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
-    """Return the first violation of an algorithm, if any, or None if this verifier does not apply.
+    """Return the first violation of an algorithm, if any.
+
+    Returns:
+        A list with the violation, an empty list if the algorithm is valid, or None if this
+        verifier does not apply.
 
     Raises:
-        ParameterError: the sends of two chunks of one orbit are given.
+        ParameterError: The sends of two chunks of the same orbit are given.
     """
     if (violation := next(malformed_violations(algorithm), None)) is not None:
         return [violation]
@@ -110,7 +116,7 @@ def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
 
 
 def _find_action(algorithm: SymmetricAlgorithm) -> _Action | None:
-    """Return the group of an algorithm, once (i) and (ii) are checked. None: not for this judge."""
+    """Check (i) and (ii), and return the group's action, or None if it is not supported."""
     topology, collective = algorithm.topology, algorithm.collective
     if not algorithm.symmetries or not _is_supported(algorithm):
         return None
@@ -145,7 +151,7 @@ def _find_action(algorithm: SymmetricAlgorithm) -> _Action | None:
 
 
 def _is_supported(algorithm: SymmetricAlgorithm) -> bool:
-    """Return whether each rank has chunks of its own, and symmetries are permutations that fit."""
+    """Return whether each chunk starts on one rank, and symmetries are permutations that fit."""
     topology, collective = algorithm.topology, algorithm.collective
     if topology.switches or collective.combining:
         return False
@@ -161,7 +167,7 @@ def _is_supported(algorithm: SymmetricAlgorithm) -> bool:
 
 
 def _different_budgets(topology: Topology) -> dict[tuple[frozenset[Edge], int], int]:
-    """Return budgets by their links and width, and one place among the budgets of each."""
+    """Return the index of one budget for each distinct pair of links and width."""
     return {
         (frozenset(budget.edges), budget.chunks_per_round): place
         for place, budget in enumerate(topology.budgets)
@@ -169,7 +175,7 @@ def _different_budgets(topology: Topology) -> dict[tuple[frozenset[Edge], int], 
 
 
 def _budget_images(topology: Topology, symmetry: Symmetry) -> IntArray | None:
-    """Return the number of the image of each different budget, or None if one has no image."""
+    """Return the image of each distinct budget, or None if one has no image."""
     budgets = _different_budgets(topology)
     number = {key: i for i, key in enumerate(budgets)}
     image = symmetry.ranks
@@ -181,9 +187,9 @@ def _budget_images(topology: Topology, symmetry: Symmetry) -> IntArray | None:
 
 
 def _turn(group: RegularGroup, symmetry: Symmetry, collective: Collective) -> _Turn | None:
-    """Return a symmetry followed by the translation that brings rank 0 back.
+    """Return a symmetry followed by the translation that takes the image of rank 0 back to it.
 
-    None: it does not take translations to translations when they are conjugated.
+    None: conjugation by it does not map translations to translations.
     """
     image = np.array(symmetry.ranks, np.int32)
     ranks = np.argsort(group.element_taking(int(image[0])))[image].astype(np.int32)
@@ -201,7 +207,7 @@ def _turn(group: RegularGroup, symmetry: Symmetry, collective: Collective) -> _T
 
 
 def _orbit_numbers(images: list[IntArray], count: int) -> IntArray:
-    """Return of each thing the number of its orbit under permutations."""
+    """Return the orbit number of each of ``count`` points under permutations."""
     first = np.arange(count)
     while True:
         lower = first
@@ -215,13 +221,15 @@ def _orbit_numbers(images: list[IntArray], count: int) -> IntArray:
 
 
 class _ChunkOrbits:
-    """The orbits of chunks whose sends are given.
+    """The orbits of the given chunks: those with sends in the algorithm.
 
     Attributes:
-        chunks: The given chunks, ascending.
-        row: The place of each send's chunk among them.
-        sizes: The number of images of each given chunk among the chunks of its home.
-        is_sent: By number in the home and home, whether the sends of a chunk are known.
+        chunks: Given chunks, ascending.
+        row: Index in ``chunks`` of each send's chunk, shape (sends,).
+        sizes: Number of images of each given chunk among the chunks of its home rank.
+        is_sent: Whether a chunk of a home rank is in the orbit of a given chunk, shape (chunks per
+            rank, home ranks).
+        stabilizers: Generators of the stabilizer of each given chunk, by index in ``chunks``.
     """
 
     def __init__(self, algorithm: SymmetricAlgorithm, action: _Action) -> None:
@@ -249,7 +257,7 @@ class _ChunkOrbits:
                 self._add_images(i, index)
 
     def _indices_at_home(self) -> list[int]:
-        """Return which chunk of its home each given chunk becomes when its holder goes home."""
+        """Return the index, among its home's chunks, of each given chunk's image there."""
         ranks = self.algorithm.topology.ranks
         holders, indices = self.chunks % ranks, self.chunks // ranks
         if self.algorithm.collective.is_alltoall:
@@ -261,9 +269,14 @@ class _ChunkOrbits:
         return indices_list
 
     def _add_images(self, i: int, first: int) -> None:
-        """Add the images of a chunk of rank 0 under turns, and note generators of its stabiliser.
+        """Add the images of a chunk of rank 0 under turns, and generators of its stabilizer.
 
-        They are Schreier's: the way to an image, a turn, and the way back.
+        These are the Schreier generators: the element that leads to an image, then a turn, then the
+        inverse of the element that leads to the result.
+
+        Args:
+            i: Index of the given chunk.
+            first: Index of the chunk among those of rank 0.
         """
         images = {first: np.arange(self.algorithm.topology.ranks, dtype=np.int32)}
         keeps: dict[bytes, Int32Array] = {}
@@ -282,7 +295,7 @@ class _ChunkOrbits:
             self.stabilizers[i] = list(keeps.values())
 
     def is_invariant(self) -> bool:
-        """Return whether the stabiliser of a chunk keeps its sends: condition (iii)."""
+        """Return whether the stabilizer of each chunk keeps its sends: condition (iii)."""
         ranks = self.algorithm.topology.ranks
         for i, keeps in self.stabilizers.items():
             mask = self.row == i
@@ -296,7 +309,7 @@ class _ChunkOrbits:
         return True
 
     def violations(self) -> Iterator[Violation]:
-        """Yield violations of (a) and (b), and of the number of sends."""
+        """Yield violations of (a), (b), and the stated number of sends."""
         if not self._are_chunks_valid():
             yield from chunk_violations(self.algorithm, self.chunks.tolist())
         yield from self._unsent_violations()
@@ -305,7 +318,7 @@ class _ChunkOrbits:
         yield from count_violations(self.algorithm, int(self._image_counts().sum()))
 
     def _are_chunks_valid(self) -> bool:
-        """Return whether compiled loops are worthwhile, and find condition (a)."""
+        """Return whether compiled loops prove condition (a). False if they are not worthwhile."""
         sends = len(self.step)
         if not is_compiled_worthwhile("steps", sends) or int(self.edges.min(initial=0)) < 0:
             return False
@@ -316,11 +329,11 @@ class _ChunkOrbits:
         return is_satisfied(self.algorithm.collective, step_transfers(*columns), self.chunks)
 
     def _image_counts(self) -> IntArray:
-        """Return of each send how many images it has."""
+        """Return the number of images of each send, shape (sends,)."""
         return self.sizes[self.row] * self.action.size
 
     def _unsent_violations(self) -> Iterator[Violation]:
-        """Yield the chunks that are wanted elsewhere, and are in no orbit of a given chunk."""
+        """Yield the unmet demand of chunks that are in no orbit of a given chunk."""
         collective, ranks = self.algorithm.collective, self.algorithm.topology.ranks
         index, at = np.nonzero(~self.is_sent)
         chunks = index * ranks + self.homes[at]
@@ -353,12 +366,13 @@ class _ChunkOrbits:
             yield from self._overloads(used // len(members), width, len(holding) + members[:1])
 
     def _overloads(self, used: IntArray, widths: IntArray, places: IntArray) -> Iterator[Violation]:
-        """Yield constraints that carry too much, by orbit.
+        """Yield one overloaded constraint for each orbit and step with an overload.
 
         Args:
-            used: Chunks that a constraint of each orbit carries in each step.
-            widths: Chunks that it may carry in a round.
-            places: A constraint of each orbit, by its place among all.
+            used: Chunks that a constraint of each orbit carries in each step, shape (orbits,
+                steps).
+            widths: Chunks per round that a constraint of each orbit can carry.
+            places: Index of one constraint of each orbit.
         """
         rounds, max_used = self.algorithm.rounds_per_step, int(used.max(initial=0))
         allowed = widths[:, None] * np.array([min(r, max_used) for r in rounds], np.int64)

@@ -1,22 +1,24 @@
-"""Re-execute a schedule transfer by transfer, and name every violation.
+"""Re-execute a schedule transfer by transfer, and report every violation.
 
-The verifier reads only the topology, the collective and the clock, and advances through time: an
-arrival at a tick is available to transfers that start at that tick, and a transfer carries the
-value that its sender has at its start. The rules:
+The verifier reads only the topology, the collective and the clock, and advances through time. An
+arrival at a tick is available to transfers that start at that tick. A transfer carries the value
+that its sender has at its start. The rules:
 
-- A link is busy with a chunk for the duration of its clock, or longer, and carries one chunk at a
-  time. Rows of a link with the same start and the same end are one transfer of several chunks: the
-  link is busy for all of them together, and each arrives at the end of the whole transfer.
+- A transfer occupies its link for at least the duration that the clock gives, and a link carries
+  one chunk at a time. Rows of a link with the same start and the same end are one transfer of
+  several chunks: its duration covers all of them together, and each arrives at the end of the whole
+  transfer.
 - The transfers over a shared budget never exceed its rate together. Each counts at a constant rate,
   from the departure of its first byte to that of its last byte.
-- A rank sends chunks that it holds. A node that passes a message on does not store it. A switch
-  that cuts through sends no byte before that byte has come. A switch that does not, or a rank,
-  sends no byte before all have come. Several chunks that came as one transfer cut through if they
-  leave as one transfer too, with no other chunk. Otherwise each chunk has come at the end of the
-  transfer. The buffer of a switch contains the messages that have arrived whole and not begun to
-  leave or, without cut-through, not left whole. A message leaves a node once, or more often where a
-  switch copies.
-- In combining collectives each partial result is tracked as a set of contributions.
+- A rank sends only chunks that it holds.
+- A node that forwards a message does not store it. A cut-through switch sends no byte before that
+  byte has arrived. Another switch, or a rank, sends no byte before the whole chunk has arrived.
+  Several chunks that arrived as one transfer cut through only if they also leave as one transfer
+  without other chunks. Otherwise each chunk has arrived at the end of the transfer.
+- The buffer of a switch contains the messages that have arrived completely and have not started to
+  leave or, without cut-through, have not left completely. A message leaves a node once, or several
+  times if the switch copies.
+- In reductions, each partial result is tracked as a set of contributions.
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ from sccl.judge.link_capacity import capacity_violations
 from sccl.judge.violation import ChunkPlace, Contributions, Violation
 
 CombinedChunks = frozenset[tuple[int | None, int]]
-"""(message, chunk) of all that a transfer of several chunks carries."""
+"""(message, chunk) of each chunk that one transfer carries."""
 
 NodePassage = tuple[object, int, int]
-"""(message, chunk, node): a message with a chunk at a node that passes it on."""
+"""(message, chunk, node): a chunk of a message at a node that forwards it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,15 @@ class TimedSend:
     """A row of a schedule.
 
     Attributes:
+        start: tick at which it starts.
+        end: tick at which its link is free again.
         first: tick at which its first byte arrives.
         last: tick at which its last byte arrives.
-        message: the message that it is a hop of, or None if messages are unknown.
+        chunk: chunk number.
+        src: node at the start of its link.
+        dst: node at the end of its link.
+        reduce: whether the destination reduces the chunk into its value.
+        message: the message that it is a hop of, or None if the schedule has no messages.
     """
 
     start: int
@@ -68,12 +76,13 @@ class TimedSend:
 
 @dataclass(slots=True)
 class _PassingMessage:
-    """A message on its way through a node.
+    """A message at a node that forwards it.
 
     Attributes:
-        value: the contributions that it carries.
-        last_departure: the latest start among its outgoing transfers, None before the first.
-        last_finish: the latest end among them.
+        inbound: the transfer that brought it.
+        value: contributions that it carries.
+        last_departure: latest start of its outgoing transfers, None before the first.
+        last_finish: latest end of its outgoing transfers.
     """
 
     inbound: TimedSend
@@ -83,7 +92,7 @@ class _PassingMessage:
 
 
 def violations(schedule: Schedule) -> list[Violation]:
-    """Return everything that is wrong with a schedule. Empty means it is valid."""
+    """Return all violations of a schedule. An empty list means that it is valid."""
     run = _TimedExecution(schedule)
     faults = list(capacity_violations(schedule))
     for transfer in timed_sends(schedule):
@@ -96,7 +105,7 @@ def violations(schedule: Schedule) -> list[Violation]:
 
 
 def timed_sends(schedule: Schedule) -> Iterator[TimedSend]:
-    """Yield the rows of a schedule, by start."""
+    """Yield the rows of a schedule, ascending by start."""
     links = [k.edge for k in schedule.topology.links]
     clock = schedule.clock
     lags = [clock.lag(i) for i in range(len(links))]
@@ -153,7 +162,7 @@ class _TimedExecution(Execution[TimedSend]):
         )
 
     def arrive(self, until: int) -> Iterator[Violation]:
-        """Process all arrivals up to a tick, those of one tick and place together."""
+        """Process all arrivals up to a tick; those of one chunk at one rank and tick together."""
         while self.pending_arrivals and self.pending_arrivals[0][0] <= until:
             tick = self.pending_arrivals[0][0]
             by_place: dict[ChunkPlace, list[tuple[TimedSend, Contributions]]] = defaultdict(list)
@@ -177,7 +186,7 @@ class _TimedExecution(Execution[TimedSend]):
         if sent is None:
             return
         if not self._is_passing(transfer.message, transfer.dst):
-            self.started += 1  # of one tick in the order of their start
+            self.started += 1  # breaks ties between arrivals at one tick
             heapq.heappush(self.pending_arrivals, (transfer.last, self.started, transfer, sent))
             return
         if transfer.reduce and self.collective.combining:
@@ -187,11 +196,11 @@ class _TimedExecution(Execution[TimedSend]):
         self.passing[hop].append(_PassingMessage(transfer, sent))
 
     def _is_passing(self, message: int | None, node: int) -> bool:
-        """Return whether a node keeps nothing of a message."""
+        """Return whether a node forwards a message without storing it."""
         return node >= self.topology.ranks or (message, node) in self.relays
 
     def _forward(self, transfer: TimedSend) -> tuple[Contributions | None, Violation | None]:
-        """Return the value that a node passes on, and the violation, if any."""
+        """Return the value that a node forwards, and the violation, if any."""
         node = transfer.src
         switch = self._switch(node)
         came = self.passing[transfer.message, transfer.chunk, node]
@@ -226,16 +235,16 @@ class _TimedExecution(Execution[TimedSend]):
         return passage.value, wrong
 
     def _earliest_departure(self, switch: Switch, came: TimedSend, leaves: TimedSend) -> int:
-        """Return the tick from which an arrival, complete or in progress, can leave a node.
+        """Return the earliest tick at which an arrival, complete or in progress, can leave a node.
 
-        Transfers of the same chunks carry them in the same order, so at a constant rate each
-        outgoing byte has come if the first and the last one have.
+        Transfers of the same chunks carry them in the same order and at constant rates. So if the
+        first and the last byte have arrived in time, every byte between them has, too.
         """
         is_together = self.together.get(came.transfer) == self.together.get(leaves.transfer)
         return came.first if switch.cut_through and is_together else came.last
 
     def _switch(self, node: int) -> Switch:
-        """Return the properties of a node that passes messages on. Ranks store and forward."""
+        """Return the properties of a node that forwards messages. Ranks store and forward."""
         ranks = self.topology.ranks
         return self.topology.switches[node - ranks] if node >= ranks else _RELAY
 
@@ -245,7 +254,7 @@ class _TimedExecution(Execution[TimedSend]):
         return f"switch {switches[node - ranks].name!r}" if node >= ranks else f"rank {node}"
 
     def buffer_violations(self) -> Iterator[Violation]:
-        """Yield where a switch has to hold more than its buffer."""
+        """Yield the overflows of switch buffers."""
         held: dict[int, list[tuple[int, int, TimedSend]]] = defaultdict(list)
         for (_, _, node), messages in self.passing.items():
             switch = self._switch(node)
@@ -276,7 +285,7 @@ _RELAY = Switch("", copies=False, buffer_chunks=None, cut_through=False)
 
 
 def _relay_ranks(schedule: Schedule) -> set[tuple[int | None, int]]:
-    """Return where ranks pass messages on, as (message, rank)."""
+    """Return the nodes that forward messages, as (message, node)."""
     if schedule.message is None:
         return set()
     into: set[tuple[int | None, int]] = set()
@@ -288,7 +297,7 @@ def _relay_ranks(schedule: Schedule) -> set[tuple[int | None, int]]:
 
 
 def _combined_transfers(schedule: Schedule) -> dict[tuple[int, int, int, int], CombinedChunks]:
-    """Return the chunks of each transfer of several chunks, empty if no switch cuts through."""
+    """Return the chunks of each transfer of several chunks. Empty if no switch cuts through."""
     cut_through = any(switch.cut_through for switch in schedule.topology.switches)
     if not cut_through or not schedule.has_combined_transfers:
         return {}

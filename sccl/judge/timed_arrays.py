@@ -1,7 +1,7 @@
-"""Verify long schedules whose ranks store every arrival, with compiled loops over the rows.
+"""Verify long schedules whose ranks store every arrival, in compiled loops over the rows.
 
-:mod:`sccl.judge.timed` words the violations, and decides the schedules that this module does not
-follow: here a message goes straight through switches, one hop after the other, to one rank.
+Here a message goes through switches, hop after hop, to exactly one rank. :mod:`sccl.judge.timed`
+verifies all other schedules, and writes the texts of violations.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sccl.judge.execution_arrays import CopyingExecution, TransferArrays, is_sat
 from sccl.judge.link_capacity import capacity_violations
 
 MAX_PLACES = 2**29
-"""Pairs of a chunk and a rank. A table of their arrivals takes 4 GiB."""
+"""Maximum number of chunks times ranks. A table of their arrivals takes 4 GiB."""
 
-_ROWS_PER_CALL = 2**20  # a few hundredths of a second, after which signals are heard
+_ROWS_PER_CALL = 2**20  # a few hundredths of a second, then Python handles signals
 
 
 def is_supported(schedule: Schedule) -> bool:
-    """Return whether this judge knows such schedules."""
+    """Return whether this module can verify a schedule of this form."""
     collective, topology = schedule.collective, schedule.topology
     if (schedule.message is not None) != bool(topology.switches):
         return False
@@ -34,10 +34,9 @@ def is_supported(schedule: Schedule) -> bool:
 
 
 def is_valid(schedule: Schedule) -> bool:
-    """Return whether a schedule that :func:`is_supported` accepts has no violation.
+    """Return whether a schedule that :func:`is_supported` accepts is proved valid.
 
-    If a message does not go straight to one rank, return False. Then :mod:`sccl.judge.timed`
-    decides.
+    False also if a message is copied or stored on its route. :mod:`sccl.judge.timed` then decides.
     """
     if next(capacity_violations(schedule), None) is not None:
         return False
@@ -67,16 +66,17 @@ def _link_ends(schedule: Schedule) -> NDArray[np.int64]:
 
 
 def _direct_transfers(schedule: Schedule, rows: TransferColumns) -> TransferArrays:
-    """Return rows as passages, where each link leads from rank to rank."""
+    """Return rows over links between ranks as transfers."""
     (src, dst), start = _link_ends(schedule)[rows.link].T, rows.start.astype(np.int64)
     arrives = rows.end.astype(np.int64) + _link_lags(schedule)[rows.link]
     return TransferArrays(start, arrives, rows.chunk.astype(np.int64), src, dst, rows.reduce)
 
 
 def _switched_transfers(schedule: Schedule) -> TransferArrays | None:
-    """Return messages as passages, if each goes straight from rank to rank, and no byte too early.
+    """Return each message as one transfer from rank to rank, or None if this is not possible.
 
-    And none waits in a switch that has not room for all.
+    It is possible if each message goes to a single rank without being copied, no byte leaves a
+    switch too early, and messages wait only in switches with unlimited buffers.
     """
     assert schedule.message is not None
     topology = schedule.topology
@@ -118,16 +118,19 @@ def _advance_messages(  # noqa: PLR0913, PLR0917 - a state
 ) -> int:
     """Advance messages by their hops. Return the number of passages begun so far.
 
-    The result is -1 if a message does not continue where it is.
+    A passage is the transfer of a message from its source rank to its destination rank. The result
+    is -1 if a hop does not continue its message's passage, or is too early or too late.
 
     Args:
         hops: Columns of hops: start, end, chunk, link, message.
-        of_links: Columns of links: both ends (shape (links, 2)), the ticks from the start of a hop
-            to its first byte, and those from its end to its last byte.
-        of_nodes: Columns of nodes: whether it is a switch, whether it cuts through, and whether its
-            buffer is unlimited.
+        reduce: Whether each hop reduces.
+        of_links: Columns of links: both ends (shape (links, 2)), ticks from the start of a hop to
+            the arrival of its first byte, and ticks from its end to the arrival of its last byte.
+        of_nodes: Properties of nodes, shape (nodes, 3): whether it is a switch, whether it cuts
+            through, and whether its buffer is unlimited.
         state: Columns of messages: the switch that holds it (-1: none), the ticks at which its
             first and last byte arrived there, and its passage (-1: not begun).
+        passages: Passages, which are updated.
         begun: Number of passages begun before.
     """
     start, end, chunk, link, message = hops
@@ -160,7 +163,7 @@ def _advance_messages(  # noqa: PLR0913, PLR0917 - a state
             at[m] = dst
         else:
             row = passage[m]
-            if passages.src[row] == dst:  # it only passes there
+            if passages.src[row] == dst:  # a message must not return to its source
                 return -1
             passages.arrives[row], passages.dst[row], passages.reduce[row] = last[m], dst, reduce[i]
     return begun

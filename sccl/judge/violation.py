@@ -1,4 +1,4 @@
-"""The violations that the verifiers report, in algorithms and in schedules."""
+"""Violations that the verifiers of algorithms and schedules report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sccl.core.ids import Edge
 
 Contributions = int
-"""A set of ranks as bits: whose contributions a partial result is the reduction of."""
+"""The ranks whose contributions a partial result contains, as bits."""
 
 ChunkPlace = tuple[int, int]
 """(chunk, rank)."""
@@ -39,25 +39,29 @@ class Violation:
 
 
 def ranks_text(bits: Contributions) -> str:
-    """Return the ranks of a set in words."""
+    """Return a set of ranks as text."""
     members = [str(r) for r in range(bits.bit_length()) if bits >> r & 1]
     return f"rank{'s' if len(members) > 1 else ''} {', '.join(members)}"
 
 
 def unavailable_text(transfer: str, rank: int, chunk: int) -> str:
-    """Return that a rank sends a chunk that it does not hold.
+    """Return the message that a rank sends a chunk that it does not hold.
 
     Args:
-        transfer: The transfer in words.
+        transfer: Description of the transfer.
+        rank: Rank that sends.
+        chunk: Chunk.
     """
     return f"{transfer}: rank {rank} does not hold chunk {chunk} by then"
 
 
 def missing_violation(last: str, chunk: int, rank: int) -> Violation:
-    """Return that a rank that wants a chunk does not hold it in the end.
+    """Return the violation that a destination does not hold a chunk at the end.
 
     Args:
-        last: The last event of the plan: "step" or "transfer".
+        last: Kind of the plan's last event: "step" or "transfer".
+        chunk: Chunk.
+        rank: Destination.
     """
     text = f"after the last {last} rank {rank} does not hold chunk {chunk}"
     return Violation("postcondition", text, chunk=chunk, rank=rank)

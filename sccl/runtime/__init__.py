@@ -1,4 +1,4 @@
-"""Running: generated projects are built, run under MPI, measured and tuned."""
+"""Build generated projects, run them under MPI, measure them, and tune them."""
 
 from sccl.runtime.link_profile import LinkTrial, build_gpu_profiler, measure_links
 from sccl.runtime.measure import (

@@ -1,4 +1,4 @@
-"""Run commands that end together with all processes that they started."""
+"""Run commands, and end all processes that they started together with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from sccl.errors import ToolError
 
 MAX_ERROR_LINES = 15
-"""Lines of a failed command that are shown."""
+"""Number of output lines of a failed command in its error message."""
 
 
 @contextmanager
@@ -25,16 +25,16 @@ def run_session(
 ) -> Iterator[subprocess.Popen[Any]]:
     """Start a command in its own session. If the block exits with an exception, end the session.
 
-    A thread starts it: the main thread may be interrupted at any moment, and a process that began
-    before Popen returned would otherwise survive.
+    A separate thread starts the command. If an interrupt of the main thread came between the start
+    of the process and the return of Popen, the process would otherwise survive.
 
     Args:
         words: Command.
-        end: Signal for all processes of the session.
+        end: Signal that ends all processes of the session.
         settings: Further arguments of Popen.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The command cannot be started.
     """
     begun: list[subprocess.Popen[Any]] = []
     errors: list[BaseException] = []
@@ -60,13 +60,13 @@ def run_session(
         threading.Thread(target=begin, name="sccl-start", daemon=True).start()
         tried.wait()
         if errors:
-            raise errors[0]  # noqa: TRY301 - there is nothing to end then
+            raise errors[0]  # noqa: TRY301 - no process has started
         yield begun[0]
     except BaseException:
         left.set()
         with starting:  # wait for processes that are starting
             for process in begun:
-                with suppress(ProcessLookupError):  # all of them have ended
+                with suppress(ProcessLookupError):  # raised if all processes have ended
                     os.killpg(process.pid, end)
         raise
     finally:
@@ -85,22 +85,25 @@ def iterate_lines(
 ) -> Generator[str, None, None]:
     """Run a command in a folder and yield each line of its output.
 
-    If the caller stops early, all processes of the command end. For example, make's compilers would
-    otherwise continue.
+    If the caller stops early, all processes of the command end. For example, the compilers that
+    make started would otherwise continue.
 
     Args:
-        failed: Function from the exit code to the beginning of the error.
-        begin: Prefix of the lines to yield. Others are shown only if the command fails: if a rank
+        words: Command.
+        folder: Working directory.
+        environment: Environment variables.
+        failed: Function from the exit code to the start of the error message.
+        begin: Prefix of the lines to yield. Other lines appear only in the error message: if a rank
             dies, mpirun prints between the lines of the program.
 
     Raises:
-        ToolError: The command failed. The message has its output.
+        ToolError: The command failed. The message contains its output.
     """
     aside = deque[str](maxlen=MAX_ERROR_LINES)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         with run_session(
             words,
-            signal.SIGTERM,  # not SIGKILL: no half of a file stays
+            signal.SIGTERM,  # unlike SIGKILL, it lets tools remove incomplete files
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=said,

@@ -48,9 +48,12 @@ class Tool:
     """A tool to try: a line of the report.
 
     Attributes:
+        group: Heading of the report under which it appears.
+        name: Name of the tool.
         purpose: Purpose of the tool.
         install_hint: Installation in one line.
-        needed: Whether the main verb, ``sccl pareto``, needs it.
+        check: Trial of the tool.
+        needed: Whether the main command, ``sccl pareto``, needs it.
     """
 
     group: str
@@ -71,12 +74,12 @@ def examine_tools() -> ToolResults:
 
 
 def is_usable(tried: ToolResults) -> bool:
-    """Return whether the main job can be done."""
+    """Return whether all tools work that the main command, ``sccl pareto``, needs."""
     return all(result.state is ToolState.OK for tool, result in tried if tool.needed)
 
 
 def doctor_output(tried: ToolResults) -> DoctorOutput:
-    """Return the JSON output."""
+    """Return the JSON output of the report."""
     parts = tuple(_tool_part(*attempt) for attempt in tried)
     return DoctorOutput(inputs={}, usable=is_usable(tried), checks=parts)
 
@@ -102,7 +105,7 @@ def _all_tools() -> Iterator[Tool]:
 
 
 def _package_check(code: str, package: str, *arguments: str, says: str = "") -> ToolCheck:
-    """Return the check of a package: -P, so that no file of the current folder is run."""
+    """Return the check of a package. Python's option -P keeps it from importing local files."""
     try:
         installed = version(package)
     except PackageNotFoundError:

@@ -31,9 +31,9 @@ class LinkTrial:
 
     Attributes:
         ranks: Number of ranks to start.
-        edges: Links, as ``(src, dst)``, in this order.
-        sizes: Bytes of a chunk.
-        counts: Numbers of chunks that are sent, one after another and at once.
+        edges: Links, as ``(src, dst)``, in the order of measurement.
+        sizes: Chunk sizes in bytes.
+        counts: Numbers of chunks to send, both one after another and at once.
         repeat: Number of repetitions.
     """
 
@@ -55,10 +55,12 @@ def measure_links(
     """Build and run the program that times transfers, and return its measurements.
 
     Args:
-        notify: Function that receives progress.
+        trial: Parameters.
+        mpi: MPI installation.
+        notify: Progress callback: description of the current work.
 
     Raises:
-        ToolError: It cannot be compiled, or a rank failed.
+        ToolError: The program cannot be compiled, or a rank failed.
     """
     with tempfile.TemporaryDirectory(prefix="sccl-profile-") as place:
         folder = Path(place)
@@ -80,7 +82,7 @@ def _compile(folder: Path, mpi: Mpi) -> None:
 
 
 _Row = tuple[int, int, Pacing, int, int]
-"""A link, and how many chunks of how many bytes were sent how."""
+"""(source, destination, pacing, number of chunks, bytes of a chunk)."""
 
 
 def run_profiler(
@@ -90,15 +92,19 @@ def run_profiler(
     trial: LinkTrial,
     notify: Callable[[str], None],
 ) -> tuple[LinkTiming, ...]:
-    """Return a program's measurements: all repetitions of a row together, in order of appearance.
+    """Run a program that times transfers, and return its measurements.
+
+    The repetitions of each link, pacing, count and size are collected, in order of appearance.
 
     Args:
         words: Command.
-        folder: Its working directory.
-        notify: Function that receives progress.
+        folder: Working directory.
+        environment: Environment variables.
+        trial: Parameters of the measurement.
+        notify: Progress callback: description of the current work.
 
     Raises:
-        ToolError: It failed, or printed no timings.
+        ToolError: The program failed, or printed invalid timings.
     """
     by_row: dict[_Row, list[float]] = {}
     visits, before = 0, (-1, -1)
@@ -118,12 +124,13 @@ def run_profiler(
 
 
 def _parse_row(line: str) -> tuple[_Row, float]:
-    """Return a row that a line of the program is about, and its microseconds less its answers.
+    """Parse a line of the program, and return the row and its microseconds without the replies.
 
-    An answer is no slower than a chunk, so a chunk takes at least half of both.
+    Each exchange is a chunk and a reply. A reply is no slower than a chunk, so a chunk takes at
+    least half of the time of both.
 
     Raises:
-        ToolError: it is no such line.
+        ToolError: The line is malformed.
     """
     try:
         record = json.loads(line)
@@ -140,11 +147,11 @@ _COMPILERS = {"cuda": "nvcc", "hip": "hipcc"}
 
 @dataclass(frozen=True, slots=True)
 class GpuProfiler:
-    """A program that times transfers between the GPUs that it sees, built.
+    """A compiled program that times transfers between the visible GPUs.
 
     Attributes:
-        folder: where it lies.
-        gpus: how many it sees, at least two.
+        folder: Folder of the program.
+        gpus: Number of visible GPUs, at least two.
     """
 
     folder: Path
@@ -157,8 +164,8 @@ class GpuProfiler:
 
         Args:
             trial: Parameters, with GPUs as ranks.
-            bus_ids: PCI bus id of each GPU. Without ids, the numbers of CUDA or HIP apply.
-            notify: Function that receives progress.
+            bus_ids: PCI bus id of each GPU. Empty: GPUs are numbered as by CUDA or HIP.
+            notify: Progress callback: description of the current work.
 
         Raises:
             InputError: Fewer GPUs are visible than ``trial`` has ranks.
@@ -177,10 +184,10 @@ class GpuProfiler:
 
 @contextmanager
 def build_gpu_profiler(notify: Callable[[str], None] = lambda _: None) -> Iterator[GpuProfiler]:
-    """Build the program that times transfers between GPUs. It is removed at the end.
+    """Build the program that times transfers between GPUs. Remove it at the end of the context.
 
     Args:
-        notify: Function that receives progress.
+        notify: Progress callback: description of the current work.
 
     Raises:
         ToolError: No compiler for GPUs works, or fewer than two GPUs are visible.
@@ -202,10 +209,12 @@ def build_gpu_profiler(notify: Callable[[str], None] = lambda _: None) -> Iterat
 
 
 def _compiler() -> tuple[str, str]:
-    """Return a target and its compiler, as Makefiles of projects choose it: GPUCXX, or by name.
+    """Return the target and the GPU compiler, which the variable GPUCXX may name.
+
+    Generated Makefiles choose the compiler in the same way.
 
     Raises:
-        ToolError: there is none.
+        ToolError: There is no compiler for GPUs.
     """
     named = os.environ.get("GPUCXX")
     tools = {"hip" if "hip" in Path(named).name else "cuda": named} if named else _COMPILERS
@@ -219,10 +228,10 @@ def _compiler() -> tuple[str, str]:
 
 
 def _visible_gpus(folder: Path) -> int:
-    """Return how many GPUs the program sees.
+    """Return the number of GPUs that the program sees.
 
     Raises:
-        ToolError: fewer than two, or it failed.
+        ToolError: There are fewer than two, or the program failed.
     """
     failed = "counting GPUs ended with exit code {}".format
     with closing(iterate_lines([str(folder / "gpus")], folder, os.environ, failed)) as lines:
@@ -246,7 +255,7 @@ _VERBATIM_FILES = ("gpus.cpp", "plan.hpp")
 
 
 def profiler_files(target: str) -> dict[str, str]:
-    """Generate its sources by file name: the runtime of generated code and the timing program.
+    """Return the sources of the program that times transfers between GPUs, by file name.
 
     Args:
         target: ``cuda`` or ``hip``.

@@ -1,4 +1,4 @@
-"""``sccl topo import``: this machine, as its vendor's tool tells it."""
+"""Import the topology of this machine from the tool of its GPU vendor (``sccl topo import``)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sccl.topo.importers.gpus import find_gpu
 
 @dataclass(frozen=True, slots=True)
 class GpuListing:
-    """A tool's data on each GPU, in order of its numbers. Empty: unknown.
+    """The data that a tool prints on each GPU, in the order of GPU numbers.
 
     Attributes:
-        bus_ids: PCI bus ids.
-        names: Product names.
+        bus_ids: PCI bus ids. Empty: unknown.
+        names: Product names. Empty: unknown.
     """
 
     bus_ids: tuple[str, ...]
@@ -36,8 +36,9 @@ class _Vendor:
     """A tool that prints the links of GPUs.
 
     Attributes:
-        links: Arguments for the links.
-        gpus: Arguments for the list of GPUs.
+        tool: Name of the command.
+        links: Arguments that print the links.
+        gpus: Arguments that print the list of GPUs.
         parse_gpus: Parser of that list.
         reader: Format of the links.
     """
@@ -66,7 +67,7 @@ def rocm_gpus(text: str) -> GpuListing:
 
 
 def amd_gpus(text: str) -> GpuListing:
-    """Return the names of lines such as ``MARKET_NAME: AMD Instinct MI300X``."""
+    """Parse lines such as ``MARKET_NAME: AMD Instinct MI300X``."""
     return GpuListing(
         (), tuple(re.findall(r"^\s*MARKET_NAME:[ \t]*(\S.*?)[ \t\r]*$", text, re.MULTILINE))
     )
@@ -96,12 +97,12 @@ def probe_machine(
 
     Args:
         tools: Folder of the tools. None: PATH.
-        name: Name of the machine. None: that of its host.
+        name: Name of the machine. None: its host name.
         gpu: GPU model that sets link speeds. None: the model in the output.
-        alpha_us: Latency of its links. None: by kind of link.
+        alpha_us: Latency of links in microseconds. None: by kind of link.
 
     Raises:
-        ToolError: None is installed, or none works.
+        ToolError: No tool is installed, or none works.
         InputError: The output describes no supported machine.
     """
     hints = Hints(name or platform.node() or "probed", gpu, alpha_us)

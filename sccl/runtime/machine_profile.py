@@ -1,4 +1,4 @@
-"""Profiling: links are timed, alpha and beta fitted, and a machine is made of them."""
+"""Profile a machine: time its links, fit alpha and beta, and build a topology from them."""
 
 from __future__ import annotations
 
@@ -73,12 +73,14 @@ class ProfileOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class LinkProfile:
-    """A machine from measurements.
+    """A machine that was built from measurements.
 
     Attributes:
-        take: Repetitions that were fitted.
-        fits: Fitted costs of each link, ascending.
+        measurements: Measurements of its links.
+        take: Statistic of the repetitions that was fitted.
+        fits: Fitted costs of each link, ascending by link.
         costs: Costs that similar links share.
+        topology: Machine.
     """
 
     measurements: Measurements
@@ -88,7 +90,7 @@ class LinkProfile:
     topology: Topology
 
     def cost_of(self, fit: LinkFit) -> int:
-        """Return the place of a link's cost."""
+        """Return the index in ``costs`` of a link's cost."""
         return next(i for i, cost in enumerate(self.costs) if fit.edge in cost.edges)
 
 
@@ -98,13 +100,15 @@ def build_link_trial(
     """Return the parameters of a measurement.
 
     Args:
-        ranks: Number of ranks. None: that of the known machine.
+        ranks: Number of ranks. None: the number of the machine.
         machine: Machine whose links are measured. None: every pair of ranks.
-        sizes: Bytes of a chunk, ``from..to``, in factors of two.
+        sizes: Range of chunk sizes in bytes, ``from..to``, in factors of two.
         counts: Numbers of chunks, such as ``"1,2,8"``.
+        repeat: Number of repetitions.
 
     Raises:
-        ParameterError: A value is out of range, or the machine has links that no two ranks measure.
+        ParameterError: A value is out of range, or the machine has links that cannot be measured
+            between two ranks.
     """
     if machine is not None:
         from sccl.topo.profiles.measured_machine import check_measurable  # noqa: PLC0415 - as below
@@ -159,11 +163,13 @@ def _parse_counts(text: str, sizes: str) -> tuple[int, ...]:
 def measure_rank_links(
     trial: LinkTrial, mpi: Mpi, name: str, notify: Callable[[str], None]
 ) -> Measurements:
-    """Return the times of transfers between MPI ranks, one pair after another.
+    """Measure the times of transfers between MPI ranks, one pair after another.
 
     Args:
+        trial: Parameters.
+        mpi: MPI installation.
         name: Name of the measurement.
-        notify: Function that receives progress.
+        notify: Progress callback: description of the current work.
 
     Raises:
         ToolError: The measuring program cannot be built, or failed.
@@ -179,13 +185,13 @@ def measure_gpus(
     name: str | None,
     notify: Callable[[str], None],
 ) -> Measurements:
-    """Return the times of copies between the GPUs of this machine, one pair after another.
+    """Measure the times of copies between the GPUs of this machine, one pair after another.
 
     Args:
         machine: Machine whose links are measured. None: every pair of GPUs.
         asked: Sizes, counts, and repetitions, as for :func:`build_link_trial`.
         name: Name of the measurement. None: a generated one.
-        notify: Function that receives progress.
+        notify: Progress callback: description of the current work.
 
     Raises:
         InputError: A value is out of range, there is no compiler, or too few GPUs are visible.
@@ -210,10 +216,15 @@ def _source_text(trial: LinkTrial, between: str) -> str:
 
 
 def read_measurements(path: Path, machine: Topology | None, name: str | None) -> Measurements:
-    """Return the measurements in a file; of those, the ones of a known machine's links.
+    """Return the measurements in a file.
+
+    Args:
+        path: File.
+        machine: Machine. If all its links were measured, other links are left out. None: all links.
+        name: New name of the measurements. None: the name in the file.
 
     Raises:
-        InputError: the file holds none.
+        InputError: The file contains no measurements.
     """
     measurements = load_measurements(path)
     if machine is not None and machine.edges <= set(measurements.by_link()):
@@ -226,7 +237,7 @@ def save_measurements(measurements: Measurements, path: Path) -> None:
     """Write measurements to a file, from which they can be fitted again.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: The file cannot be written.
     """
     write_atomically(path, to_text(measurements_to_wire(measurements)))
 
@@ -235,7 +246,7 @@ def check_fitting(alike: float, max_misfit: float, name: str | None = None) -> N
     """Check the settings of the fit and the name before measuring.
 
     Raises:
-        ParameterError: One of them is out of range.
+        ParameterError: A setting is out of range, or the name is empty.
     """
     if name is not None and not name.strip():
         raise ParameterError(f"name is {name!r}: give one, or leave --name out")
@@ -252,16 +263,18 @@ def fit_profile(
     max_misfit: float,
     take: RepetitionStatistic,
 ) -> LinkProfile:
-    """Return the machine that measurements tell of.
+    """Fit alpha and beta of each link, and return the resulting machine.
 
     Args:
-        machine: whose links it has. None: those that were measured.
-        alike: up to which difference costs are the same in any case, in proportion.
-        max_misfit: the most that a link's measurements may miss its alpha and beta in the median.
-        take: which repetitions are fitted.
+        measurements: Measurements of links.
+        machine: Machine with the links of the result. None: the measured links.
+        alike: Relative difference up to which costs always count as equal.
+        max_misfit: Maximum median relative error of a link's fit.
+        take: Statistic of the repetitions to fit.
 
     Raises:
-        ParameterError: measurements of some link fit no alpha and beta, or are not of the machine.
+        ParameterError: No alpha and beta fit the measurements of a link, or the measurements are
+            not of the machine.
     """
     from sccl.topo.profiles.measured_machine import (  # noqa: PLC0415 - NumPy is slow to load
         build_measured_machine,
@@ -283,7 +296,7 @@ def check_distinct_files(files: Mapping[str, Path | None]) -> None:
         files: Files by the option that names them.
 
     Raises:
-        ParameterError: Two are the same.
+        ParameterError: Two files are the same.
     """
     seen: dict[Path, str] = {}
     for option, path in files.items():
@@ -298,10 +311,10 @@ def check_distinct_files(files: Mapping[str, Path | None]) -> None:
 
 
 def write_measured(profile: LinkProfile, path: Path) -> None:
-    """Write the machine to a file.
+    """Write the machine of a profile to a file.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: The file cannot be written.
     """
     write_atomically(path, to_text(topology_to_wire(profile.topology)))
 
@@ -317,8 +330,11 @@ def profile_output(
     """Return the JSON output.
 
     Args:
+        profile: Profile.
+        machine: Machine whose links were measured. None: every pair of ranks.
         measurements: File of the timings.
         file: File of the machine.
+        picture: File of the picture.
     """
     inputs = {"measurements": digest(measurements_to_wire(profile.measurements))}
     if machine is not None:

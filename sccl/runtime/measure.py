@@ -19,11 +19,13 @@ from sccl.runtime.project import Project, bench_lines
 
 @dataclass(frozen=True, slots=True)
 class ContenderTiming:
-    """How long one contender took for one collective at one size.
+    """The times of a contender for a collective at a size.
 
     Attributes:
-        size_bytes: the bytes of a block, as in the OSU benchmarks.
-        us: microseconds of a call, one figure for each repetition: the mean over ranks and calls.
+        collective: Identifier of the collective.
+        size_bytes: Bytes of a block, as in the OSU benchmarks.
+        contender: Name of the contender.
+        us: Microseconds of a call for each repetition, as the mean over ranks and calls.
     """
 
     collective: str
@@ -42,8 +44,9 @@ class TimingTrial:
     """Parameters of a benchmark of projects.
 
     Attributes:
-        sizes: Smallest and largest bytes of a block. Powers of two times the smallest are timed.
-        repeat: Number of repetitions, alternating.
+        sizes: Smallest and largest bytes of a block. The sizes are powers of two times the
+            smallest.
+        repeat: Number of repetitions, in which contenders alternate.
         collectives: Collectives to time. Empty: all of the first project.
         against_mpi: Whether to time the MPI library's collectives as well.
         each: Whether to time every program of the first project separately.
@@ -66,16 +69,18 @@ class TimingTrial:
 def time_projects(
     projects: Sequence[Project], mpi: Mpi, trial: TimingTrial
 ) -> Iterator[ContenderTiming]:
-    """Time projects in turns, size by size, in one run of one set of processes.
+    """Time projects alternately, size by size, in a single run.
 
-    Before a contender is timed at a size, its data are checked: every byte of every rank's output.
+    Before a contender is timed at a size, every byte of every rank's output is checked.
 
     Args:
-        projects: the first runs the benchmark, the others are loaded into it.
+        projects: Projects. The first runs the benchmark and loads the others.
+        mpi: MPI installation.
+        trial: Parameters.
 
     Raises:
-        InputError: the projects are for different targets or numbers of ranks.
-        ToolError: the run failed, or a contender delivered wrong data.
+        InputError: The projects are for different targets or numbers of ranks.
+        ToolError: The run failed, or a contender delivered wrong data.
     """
     first = projects[0]
     for project in projects[1:]:
@@ -122,9 +127,15 @@ def group_by_collective(
 def fastest_contenders(
     sizes: dict[int, dict[str, ContenderTiming]], names: Iterable[str], tolerance: float = 0.03
 ) -> list[tuple[int, str]]:
-    """Return from which size on which contender is the fastest.
+    """Return the switch points between the fastest contenders.
 
-    A change is worth it only if it gains more than ``tolerance``, so that noise makes no switches.
+    Args:
+        sizes: Timings by size and contender.
+        names: Names of the contenders.
+        tolerance: Relative gain that a switch must exceed, so that noise causes no switches.
+
+    Returns:
+        Pairs of a size and the contender to use from this size.
     """
     switches: list[tuple[int, str]] = []
     contenders = list(names)
@@ -138,7 +149,7 @@ def fastest_contenders(
 
 
 def geometric_speedup(sizes: dict[int, dict[str, ContenderTiming]], name: str, peer: str) -> float:
-    """Return the geometric mean over sizes of how many times faster ``name`` is than ``peer``."""
+    """Return the geometric mean over sizes of the speedup of ``name`` relative to ``peer``."""
     logs = [
         math.log(row[peer].median_us / row[name].median_us)
         for row in sizes.values()
@@ -151,9 +162,9 @@ def tune_selection(timings: Iterable[ContenderTiming], current: Selection) -> Se
     """Return the selection in which the fastest program serves each size.
 
     Args:
-        timings: Times of every program separately (``0e``, ``0d``, ``1e``, ...).
-        current: Current selection. Unmeasured parts keep their switch points: other collectives,
-            and on GPUs algorithms for other roots.
+        timings: Timings of every program separately (``0e``, ``0d``, ``1e``, ...).
+        current: Current selection. Collectives and, on GPUs, roots that were not measured keep
+            their switch points.
     """
     chosen = dict(current.switches)
     for collective, sizes in group_by_collective(timings).items():

@@ -1,4 +1,4 @@
-"""Finding an MPI: compiler wrapper and launcher."""
+"""Find an MPI installation: its compiler wrapper and launcher."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Mpi:
     """An MPI installation.
 
     Attributes:
-        folder: where its commands are.
-        open_mpi: whether it is Open MPI, whose launcher has to be told to start more ranks than
-            there are cores.
+        folder: Folder of its commands.
+        open_mpi: Whether it is Open MPI, whose launcher starts more ranks than cores only with an
+            option.
     """
 
     folder: Path
@@ -30,7 +30,7 @@ class Mpi:
         """Return the command that starts ``ranks`` ranks of the program that follows it."""
         extra = ["--oversubscribe"] if self.open_mpi else []
         if self.open_mpi and os.geteuid() == 0:
-            extra.append("--allow-run-as-root")  # the user who called us as root means it
+            extra.append("--allow-run-as-root")  # the user already runs sccl as root
         return [str(self.folder / "mpirun"), *extra, "-n", str(ranks)]
 
     @property
@@ -39,20 +39,20 @@ class Mpi:
         return str(self.folder / "mpicxx")
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which its commands find one another."""
+        """Return environment variables with the installation's folder first on PATH."""
         path = os.environ.get("PATH", os.defpath)
         return {**os.environ, "PATH": f"{self.folder}{os.pathsep}{path}"}
 
 
 def find_mpi(folder: Path | None = None) -> Mpi:
-    """Return the MPI to build and run with.
+    """Return the MPI installation to use.
 
     Args:
         folder: Folder of mpicxx and mpirun. None: the one next to Python (the ``mpi`` extra of the
             package), or else the one on PATH.
 
     Raises:
-        ToolError: There is none. The message describes the installation.
+        ToolError: No MPI was found. The message describes how to install one.
     """
     place = mpi_folder(folder)
     if place:
@@ -65,7 +65,7 @@ def find_mpi(folder: Path | None = None) -> Mpi:
 
 
 def mpi_folder(folder: Path | None = None) -> Path | None:
-    """Return the folder whose mpicxx and mpirun :func:`find_mpi` takes; None if there is none."""
+    """Return the folder of mpicxx and mpirun that :func:`find_mpi` selects, or None."""
     for place in [folder] if folder else _candidate_folders():
         if all(os.access(place / tool, os.X_OK) for tool in ("mpicxx", "mpirun")):
             return place.absolute()
@@ -80,7 +80,7 @@ def _candidate_folders() -> Iterable[Path]:
 
 
 def _is_open_mpi(folder: Path) -> bool:
-    answer = subprocess.run(  # noqa: S603 - the command was found by us or named by the user
+    answer = subprocess.run(  # noqa: S603 - the command is on PATH or named by the user
         [str(folder / "mpirun"), "--version"],
         capture_output=True,
         text=True,

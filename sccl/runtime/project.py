@@ -1,4 +1,4 @@
-"""A generated project on disk: reading, building and running it."""
+"""Read, build, and run a generated project on disk."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ from sccl.runtime.command_sessions import iterate_lines
 from sccl.runtime.mpi import Mpi
 
 PLAIN_LIBRARY = "libsccl-plain.so"
-"""Library of a host project for ranks without MPI."""
+"""Library of a project for CPUs, for ranks without MPI."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project as ``sccl project new`` wrote it.
+    """A project that ``sccl project new`` has written.
 
     Attributes:
-        directory: where it lies.
-        collectives: the identifier of each collective and how many algorithms it has.
+        directory: Folder of the project.
+        target: Kind of hardware that the code is for.
+        ranks: Number of ranks.
+        selection: Switch points between algorithms.
+        collectives: Number of algorithms of each collective, by identifier.
     """
 
     directory: Path
@@ -44,8 +47,8 @@ def load_project(directory: Path) -> Project:
     """Return the project in a folder.
 
     Raises:
-        InputError: there is none.
-        FormatError: its program.json is not one.
+        InputError: There is no project.
+        FormatError: The project's program.json is malformed.
     """
     file = directory / PROGRAM_FILE
     if not path_exists(file):
@@ -68,10 +71,10 @@ def _read(directory: Path) -> ProjectWire:
 
 
 def write_selection(project: Project, selection: Selection) -> None:
-    """Give a project on disk other switch points.
+    """Replace the switch points of a project on disk.
 
     Raises:
-        InputError: it cannot be read or written.
+        InputError: The project cannot be read or written.
     """
     files = selection_files(_read(project.directory), selection)
     write_folder(project.directory, files, last=PROGRAM_FILE)
@@ -80,14 +83,19 @@ def write_selection(project: Project, selection: Selection) -> None:
 def write_selection_by_costs(
     project: Project, machine: Topology, collectives: Sequence[str] = ()
 ) -> Selection:
-    """Give a project on disk the switch points by a machine's costs, and return them.
+    """Replace the switch points of a project on disk by those that a machine's costs determine.
 
     Args:
-        collectives: whose change, by identifier. Empty: all.
+        project: Project.
+        machine: Machine with the costs.
+        collectives: Identifiers of the collectives whose switch points change. Empty: all.
+
+    Returns:
+        The new switch points.
 
     Raises:
-        InputError: the machine has other ranks or lacks links, the project does not tell which
-            links it uses, or it cannot be read or written. Nothing is written then.
+        InputError: The machine has another number of ranks or lacks links, the project does not
+            state which links it uses, or it cannot be read or written. Then nothing is written.
     """
     selection = select_by_costs(_read(project.directory), machine, collectives)
     write_selection(project, selection)
@@ -100,7 +108,9 @@ def build_project(
     """Build a project with its own Makefile, which compiles on all cores.
 
     Args:
-        notify: Function that receives each line on the progress of the compilation.
+        project: Project.
+        mpi: MPI installation to build with.
+        notify: Progress callback: a line of the compiler's output.
 
     Raises:
         ToolError: make or a compiler is missing, or the compiler rejects the code.
@@ -112,7 +122,8 @@ def build_plain_library(project: Project, notify: Callable[[str], None] = lambda
     """Build the library for ranks without MPI in the project's folder.
 
     Args:
-        notify: As in :func:`build_project`.
+        project: Project.
+        notify: Progress callback: a line of the compiler's output.
 
     Raises:
         ToolError: make or a compiler is missing, or the compiler rejects the code.
@@ -144,10 +155,10 @@ def benchmark_command(project: Project, mpi: Mpi, arguments: Sequence[str]) -> l
 
 
 def bench_lines(project: Project, mpi: Mpi, arguments: Sequence[str]) -> Generator[str, None, None]:
-    """Run a project's benchmark and yield each line of JSON that it prints, as it comes.
+    """Run a project's benchmark, and yield each line of JSON as soon as it is printed.
 
     Raises:
-        ToolError: it ended with an error: a wrong result, or a rank that died.
+        ToolError: The benchmark failed: a result is wrong, or a rank died.
     """
     words = benchmark_command(project, mpi, arguments)
     return iterate_lines(

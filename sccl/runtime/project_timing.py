@@ -1,4 +1,4 @@
-"""Running: generated projects are timed, compared with others, and tuned."""
+"""Time generated projects, compare them with others, and tune their switch points."""
 
 from __future__ import annotations
 
@@ -115,10 +115,11 @@ def load_project_for(directory: Path, ranks: int | None) -> Project:
     """Return the project in a folder.
 
     Args:
-        ranks: how many are to be started. None: as many as it is for.
+        directory: Folder of the project.
+        ranks: Number of ranks to start. None: the number that the project is for.
 
     Raises:
-        InputError: there is no project, or it is for another number of ranks.
+        InputError: There is no project, or it is for another number of ranks.
     """
     project = load_project(directory)
     if ranks not in (None, project.ranks):
@@ -135,7 +136,9 @@ def build_trial(
     """Return the parameters of a benchmark of a project.
 
     Args:
-        sizes: Bytes of a block, ``from..to``, such as ``"1..4M"``.
+        project: Project.
+        sizes: Range of block sizes in bytes, ``from..to``, such as ``"1..4M"``.
+        repeat: Number of repetitions.
         collectives: Collectives to time. Empty: all.
 
     Raises:
@@ -150,11 +153,11 @@ def build_trial(
 
 
 def size_range(text: str) -> tuple[int, int]:
-    """Return the first and the last of some sizes, ``from..to``, bytes.
+    """Parse a range of sizes, ``from..to``, and return both ends in bytes.
 
     Raises:
-        ParameterError: the text is of another form, one is out of range, or the last is less than
-            the first.
+        ParameterError: The text has another form, a size is out of range, or the last size is
+            smaller than the first.
     """
     first, between, last = (part.strip() for part in text.partition(".."))
     if between:
@@ -175,11 +178,11 @@ def size_range(text: str) -> tuple[int, int]:
 def iterate_timings(
     projects: Sequence[Project], mpi: Mpi, trial: TimingTrial
 ) -> Generator[ContenderTiming, None, None]:
-    """Yield timings of built projects, as they come. Each contender's data are checked first.
+    """Yield timings of built projects during the run. Each contender's data are checked first.
 
     Raises:
-        InputError: the projects do not compare, or no size could be measured.
-        ToolError: the run failed, or a contender delivered wrong data.
+        InputError: The projects cannot be compared, or no size could be measured.
+        ToolError: The run failed, or a contender delivered wrong data.
     """
     timing = None
     for timing in time_projects(projects, mpi, trial):
@@ -193,11 +196,11 @@ def iterate_timings(
 
 
 def tune_project(project: Project, mpi: Mpi, timings: Sequence[ContenderTiming]) -> Selection:
-    """Give a project the switch points that timings of each of its programs ask for.
+    """Set the switch points of a project by the timings of each of its programs, and rebuild it.
 
     Raises:
-        InputError: its folder cannot be written.
-        ToolError: it cannot be built again.
+        InputError: The project's folder cannot be written.
+        ToolError: The project cannot be rebuilt.
     """
     selection = tune_selection(timings, project.selection)
     write_selection(project, selection)
@@ -206,10 +209,10 @@ def tune_project(project: Project, mpi: Mpi, timings: Sequence[ContenderTiming])
 
 
 def check_collectives(project: Project, collectives: Sequence[str]) -> None:
-    """Check that a project has some collectives.
+    """Check that a project contains all of the given collectives.
 
     Raises:
-        ParameterError: it lacks one.
+        ParameterError: A collective is missing.
     """
     for name in collectives:
         if name not in project.collectives:
@@ -221,14 +224,15 @@ def check_collectives(project: Project, collectives: Sequence[str]) -> None:
 def tune_by_costs(
     project: Project, machine: Topology, collectives: Sequence[str] = ()
 ) -> Selection:
-    """Give a project the switch points that a machine's costs ask for. Nothing is built or run.
+    """Set the switch points of a project by the costs of a machine, without building or running it.
 
     Args:
-        machine: such as one that was measured.
-        collectives: whose. Empty: all.
+        project: Project.
+        machine: Machine with the costs, such as a measured one.
+        collectives: Collectives whose switch points change. Empty: all.
 
     Raises:
-        InputError: the project has no such collective, or does not fit the machine, or its folder
+        InputError: The project has no such collective, does not fit the machine, or its folder
             cannot be written.
     """
     check_collectives(project, collectives)
@@ -241,7 +245,7 @@ def project_digests(projects: Sequence[Project]) -> dict[str, str]:
 
 
 def checked_parts(timings: Sequence[ContenderTiming]) -> tuple[CheckedPart, ...]:
-    """Return the checked results. The benchmark fails if a contender is wrong at a size."""
+    """Return the checks that the benchmark made. It fails if a contender delivers wrong data."""
     return tuple(
         CheckedPart(
             collective=name,
@@ -265,7 +269,7 @@ def run_output(project: Project, timings: Sequence[ContenderTiming]) -> RunOutpu
 
 
 def bench_output(projects: Sequence[Project], timings: Sequence[ContenderTiming]) -> BenchOutput:
-    """Return the JSON output of a comparison: the first project with each other contender."""
+    """Return the JSON output of a comparison of the first project with each other contender."""
     speedups: dict[str, dict[str, float | None]] = {}
     switches: dict[str, tuple[SwitchPart, ...]] = {}
     for name, rows in group_by_collective(timings).items():
@@ -296,7 +300,11 @@ def tune_output(
     """Return the JSON output of tuning a project, from measurements or a machine's costs.
 
     Args:
-        inputs: Its digest before.
+        project: Project.
+        inputs: Digest of the project before tuning.
+        selection: New switch points.
+        timings: Measurements. Empty if a machine's costs set the switch points.
+        machine: Machine whose costs set the switch points. None: measurements set them.
     """
     return build_output(
         TuneOutput,

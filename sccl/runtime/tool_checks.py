@@ -1,4 +1,4 @@
-"""Outside tools: whether they work here, tried in processes of their own that can't hang."""
+"""Try whether external tools work on this machine, in child processes with a time limit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sccl.errors import ToolError
 from sccl.runtime.command_sessions import run_session
 
 SECONDS = 30.0
-"""A tool that has not answered by then is broken."""
+"""Seconds after which a tool without an answer counts as broken."""
 
 _MAX_CONCURRENT = 4
-_READ = 1 << 20  # bytes of a tool's output
+_READ = 1 << 20  # maximum bytes of a tool's output that are read
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -40,7 +40,7 @@ class ToolCheck:
     Attributes:
         command: Command to run. A name without a folder is looked up on PATH.
         success_pattern: Regular expression for the output of a working tool.
-        version: Its version, if it is known. Otherwise the first number with a dot in its output.
+        version: Version, if known. Empty: the first number with a dot in the output.
         files: Name and text of files in the working directory of the command.
         missing_pattern: Regular expression for the output of ``command`` if the tool is not
             installed.
@@ -58,9 +58,10 @@ class CheckResult:
     """The result of a check.
 
     Attributes:
+        state: Result.
         version: Version. Empty if the tool does not work, or prints none.
-        path: Path of its command. Empty if there is none.
-        problem: Reason why it is broken, as a clause. Otherwise empty.
+        path: Path of the command. Empty if the tool is missing.
+        problem: Reason why the tool is broken, as a clause. Empty if it is not.
     """
 
     state: ToolState
@@ -103,10 +104,10 @@ def _try_tool(check: ToolCheck, seconds: float) -> CheckResult:
 
 
 def command_output(command: Sequence[str], seconds: float = SECONDS) -> str:
-    """Return the output of a command on either stream.
+    """Return the output of a command on stdout and stderr.
 
     Raises:
-        ToolError: It cannot be started, prints nothing within ``seconds``, or exits with an error.
+        ToolError: The command cannot be started, does not end within ``seconds``, or fails.
     """
     words = shlex.join([Path(command[0]).name, *command[1:]])
     with tempfile.TemporaryDirectory(prefix="sccl-") as folder:
@@ -123,13 +124,13 @@ def command_output(command: Sequence[str], seconds: float = SECONDS) -> str:
 
 
 def _run(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, str]:
-    """Return exit code and output. Processes that the command started end with it.
+    """Return the exit code and output of a command.
 
     Raises:
-        TimeoutExpired: It was ended.
-        OSError: It cannot be started.
+        TimeoutExpired: The command did not end in time, and all its processes have been killed.
+        OSError: The command cannot be started.
     """
-    with tempfile.TemporaryFile() as output:  # not a pipe: who inherits one can keep it open
+    with tempfile.TemporaryFile() as output:  # a pipe could be kept open by a child process
         with run_session(
             command,
             signal.SIGKILL,

@@ -1,4 +1,4 @@
-"""Times of transfers on a machine, by simulation: whole ticks, the same on every computer."""
+"""Simulate transfers on a machine, in integer ticks: results are the same on every computer."""
 
 from __future__ import annotations
 

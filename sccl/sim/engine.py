@@ -1,28 +1,32 @@
-"""The simulation engine: advances messages on a machine, event by event.
+"""Discrete-event engine: advance messages on a machine, event by event.
 
-The rules, which ``tests/kit/slow_simulator.py`` follows tick by tick:
+A *segment* is a part of a route that a chunk passes without a stop (:mod:`sccl.sim.segments`). The
+rules, which ``tests/kit/slow_simulator.py`` follows tick by tick:
 
-1. A message is *ready* at the tick at which its release has come and its gate is open. For a later
-   segment of its route it is ready when the chunk is there (or, if a switch cuts through, when its
-   first part is there, and no earlier than its last part can follow without a pause).
-2. At a tick, ends and arrivals come first. Then the messages at the heads of links' queues are
-   tried, in the order in which they came. Then messages that are ready come, the lowest number
-   first: each goes to the end of the queue of its segment's first link, and is tried if it is alone
-   there. All consequences happen before the next message comes.
-3. A message that is tried starts if all links of its segment are free when the chunk gets there,
-   every budget has as much left as its rate, and the switch at the segment's end has a place. It
-   occupies links until the chunk has passed, budgets until it has passed the last link (less the
-   alpha in which the next user sends no byte), and the place until the next segment starts, or has
-   ended where a switch stores whole chunks.
-4. Segments of messages with steps come in turn: none before the start of all those that use one of
-   its links, budgets or switches before it (:mod:`sccl.sim.service_order`).
-5. A message that keeps its times waits for no budget, since it may use it more slowly than a link
-   does, but others wait for its share.
+1. A message is *ready* once its release tick has passed and its gate is open. For a later segment
+   of its route, it is ready when the whole chunk has arrived at the segment's start. If the switch
+   there cuts through, it is ready when the head of the chunk has arrived, but no earlier than the
+   tick from which the tail can follow without a pause.
+2. At each tick, ends of segments and arrivals are processed first. Then the engine tries to start
+   the messages at the heads of link queues, in the order in which they were enqueued. Then ready
+   messages are enqueued, lowest number first: each goes to the end of the queue of its segment's
+   first link, and is tried if it is alone there. All consequences happen before the next message
+   is enqueued.
+3. A message starts if each link of its segment is free by the time the chunk reaches it, every
+   budget has at least the segment's rate left, and the switch at the segment's end has a free
+   buffer place. The message occupies each link until the chunk has passed it. It occupies budgets
+   until the chunk has passed the last link (minus the alpha during which the next user sends no
+   byte). It occupies the buffer place until the next segment starts, or, if the switch stores whole
+   chunks, until the next segment has ended.
+4. For messages with steps, a segment starts only after all segments that precede it in the service
+   order of its links, budgets and switches (:mod:`sccl.sim.service_order`).
+5. A message with a fixed duration does not wait for budgets, since it may use them more slowly than
+   its link allows. It still takes its share, for which others wait.
 
-So a link serves in the order of arrival, and the message at the head of its queue blocks those
-behind it. A budget or a switch is no queue: among the heads of several links, the first that fits
-starts, earlier ones are tried first, and small requests may overtake a large one. (If a budget were
-a queue too, a message to a busy port would block its sender for all others, unlike any crossbar.)
+So a link serves its queue in order, and the message at the head blocks those behind it. Budgets and
+switches have no queue: among the heads of several links, the first that fits starts, earlier ones
+are tried first, and small requests may overtake a large one. (If a budget had a queue, a message to
+a busy port would block its sender for all other destinations, unlike in any crossbar.)
 """
 
 from __future__ import annotations
@@ -31,7 +35,8 @@ from sccl.compiled import compiled_in_place
 from sccl.sim.start_reasons import StartReason
 from sccl.sim.state import NONE, Fixed, Rows, State
 
-# Kinds of events, in their order at a tick. A kind and a number form one code.
+# Kinds of events, in the order in which one tick processes them. An event's code joins its kind and
+# its number.
 _ENDS, _ARRIVES, _TRIES, _COMES = (kind << 60 for kind in range(4))
 _NUMBER = (1 << 60) - 1
 
@@ -78,7 +83,10 @@ def _pop(now: State) -> None:
 
 @compiled_in_place
 def _release_limit(now: State, limit: int, amount: int, tick: int, row: int) -> None:
-    """Give back of a limit. All that wait for it are to be tried, in the order of coming."""
+    """Return an amount to a limit, and schedule an attempt of each message that waits for it.
+
+    Attempts follow the order in which the messages were enqueued.
+    """
     now.left[limit] += amount
     now.freed_by[limit] = row
     message = now.waiting[limit]
@@ -92,7 +100,7 @@ def _release_limit(now: State, limit: int, amount: int, tick: int, row: int) -> 
 def _count_gate(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
     fixed: Fixed, now: State, gate: int, tick: int, row: int, why: int
 ) -> None:
-    """Count an arrival or a start. Those that wait for the gate come if it was the last."""
+    """Count an arrival or a start at a gate. If it is the last, schedule the waiting messages."""
     now.opening[0] = gate
     left = 1
     while left > 0:
@@ -114,7 +122,10 @@ def _count_gate(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numb
 
 @compiled_in_place
 def _is_blocked(fixed: Fixed, now: State, message: int, tick: int) -> bool:
-    """Return whether something keeps a message from starting, which is noted, and when to try."""
+    """Return whether a resource keeps a message from starting.
+
+    If so, the resource is recorded, and the next attempt is scheduled for when it becomes free.
+    """
     segment = now.segment[message]
     for use in range(fixed.use_first[segment], fixed.use_first[segment + 1]):
         link = fixed.use_link[use]
@@ -140,7 +151,7 @@ def _is_blocked(fixed: Fixed, now: State, message: int, tick: int) -> bool:
 
 @compiled_in_place
 def _write_reason(now: State, message: int, row: int, out: Rows) -> None:
-    """Write why a message starts now and not before."""
+    """Write the reason why a message does not start before this tick."""
     blocked = now.blocked[message]
     out.ready[row] = now.ready[message]
     if blocked == NONE:
@@ -153,14 +164,14 @@ def _write_reason(now: State, message: int, row: int, out: Rows) -> None:
 
 @compiled_in_place
 def _passing_ticks(fixed: Fixed, message: int, segment: int) -> int:
-    """Return the ticks in which a message passes each link of a segment."""
+    """Return the ticks that a message takes to pass one link of a segment, without alpha."""
     idle = fixed.use_idle[fixed.use_first[segment]]
     return int(max(fixed.pace[fixed.size[message], segment], fixed.at_least[message] - idle))
 
 
 @compiled_in_place
 def _take_links(fixed: Fixed, now: State, message: int, tick: int, out: Rows) -> int:
-    """Write the rows of a segment that starts; return the last one."""
+    """Occupy the links of a segment, write one row for each, and return the last row."""
     segment = now.segment[message]
     passing = _passing_ticks(fixed, message, segment)
     row = fixed.first_row[message] - fixed.use_first[fixed.route_first[fixed.route[message]]]
@@ -183,7 +194,7 @@ def _take_links(fixed: Fixed, now: State, message: int, tick: int, out: Rows) ->
 
 @compiled_in_place
 def _is_stored_before(fixed: Fixed, message: int, segment: int) -> bool:
-    """Return whether a segment begins at a switch with few places that stores chunks whole."""
+    """Return whether a segment begins at a store-and-forward switch with limited places."""
     if segment == fixed.route_first[fixed.route[message]]:
         return False
     return bool(fixed.enters[segment - 1] != NONE and fixed.stored[segment - 1])
@@ -204,14 +215,14 @@ def _take_limits(fixed: Fixed, now: State, message: int, last: int, out: Rows) -
 
 @compiled_in_place
 def _event_number(fixed: Fixed, now: State, message: int) -> int:
-    """Return the number of a message's present segment among those of all messages."""
+    """Return the number of a message's current segment, counted over all messages."""
     within = now.segment[message] - fixed.route_first[fixed.route[message]]
     return int(fixed.event_first[message] + within)
 
 
 @compiled_in_place
 def _is_early(fixed: Fixed, now: State, message: int, tick: int) -> bool:
-    """Return whether others have to start before a message that is ready, which is noted."""
+    """Return whether other segments must start before a ready message; if so, record its tick."""
     event = _event_number(fixed, now, message)
     if now.ahead[event] == 0:
         return False
@@ -221,7 +232,7 @@ def _is_early(fixed: Fixed, now: State, message: int, tick: int) -> bool:
 
 @compiled_in_place
 def _pass_turn(fixed: Fixed, now: State, event: int, tick: int, row: int) -> None:
-    """Note that a segment of a message has started. Those that are due and are next come."""
+    """Record the start of a segment, and schedule ready successors whose last predecessor it is."""
     now.began[event] = now.counts[3]
     now.counts[3] += 1
     for i in range(fixed.next_first[event], fixed.next_first[event + 1]):
@@ -235,7 +246,7 @@ def _pass_turn(fixed: Fixed, now: State, event: int, tick: int, row: int) -> Non
 
 @compiled_in_place
 def _start(fixed: Fixed, now: State, message: int, tick: int, out: Rows) -> None:
-    """Let a message start on a segment, and the next one in the queue be tried after it."""
+    """Start a message on its segment, and schedule an attempt of the next one in the queue."""
     segment = now.segment[message]
     last = _take_links(fixed, now, message, tick, out)
     first = last - (fixed.use_first[segment + 1] - fixed.use_first[segment]) + 1
@@ -267,7 +278,7 @@ def _start(fixed: Fixed, now: State, message: int, tick: int, out: Rows) -> None
 
 @compiled_in_place
 def _enqueue_message(fixed: Fixed, now: State, message: int, tick: int) -> bool:
-    """Let a message come to the queue of its segment's first link; return whether it is alone."""
+    """Append a message to the queue of its segment's first link; return whether it is alone."""
     link = fixed.use_link[fixed.use_first[now.segment[message]]]
     number = now.counts[1]
     now.counts[1] += 1
@@ -288,7 +299,7 @@ def _enqueue_message(fixed: Fixed, now: State, message: int, tick: int) -> bool:
 
 @compiled_in_place
 def _end_segment(fixed: Fixed, now: State, number: int, tick: int) -> None:
-    """Return the budgets of a segment, and the place from which it was sent."""
+    """Release the budgets of a segment, and the buffer place at its start."""
     message, segment = now.came[number], now.came_for[number]
     row = fixed.first_row[message] - fixed.use_first[fixed.route_first[fixed.route[message]]]
     last = row + fixed.use_first[segment + 1] - 1
@@ -308,7 +319,7 @@ def _count_arrival(fixed: Fixed, now: State, message: int, tick: int) -> None:
 
 @compiled_in_place
 def _is_release_next(fixed: Fixed, now: State) -> bool:
-    """Return whether the next that happens is that a message comes which waits for no gate."""
+    """Return whether the next event is the release of a message without a gate."""
     if now.counts[2] == len(fixed.early):
         return False
     if now.counts[0] == 0:
@@ -320,7 +331,7 @@ def _is_release_next(fixed: Fixed, now: State) -> bool:
 
 @compiled_in_place
 def run_events(fixed: Fixed, now: State, out: Rows, events: int) -> bool:
-    """Let so many events happen; return whether there are more."""
+    """Process up to ``events`` events; return whether more remain."""
     for _ in range(events):
         if _is_release_next(fixed, now):
             message = fixed.early[now.counts[2]]

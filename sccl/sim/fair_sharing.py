@@ -1,13 +1,13 @@
-"""Simulate transfers that share bandwidth as fluids: fair speeds, and the end of each transfer.
+"""Simulate transfers that share bandwidth as fluids, with max-min fair speeds.
 
-Each has a speed of 0 to 1, relative to its speed alone. For every resource the loads of active
-transfers, times their speeds, sum to at most 1. Speeds are max-min fair: all grow together, and
-each stops when a resource that it uses is full, or it is as fast as alone. They change whenever a
-transfer starts or ends. A task that is slower while others are active (a computation beside
-transfers) has a corresponding maximum speed. Measurements over one slow link agree within 5 % for
-two equal transfers, and within 25 % for others.
+Each transfer has a speed from 0 to 1, relative to its speed without other transfers. For every
+resource, the loads of active transfers times their speeds sum to at most 1. Speeds are max-min
+fair: all grow together, and a transfer stops growing when one of its resources is full or its speed
+is 1. Speeds change whenever a transfer starts or ends. A task that is slower while others are
+active (a computation at the same time as transfers) has a corresponding maximum speed. Measurements
+over one slow link agree within 5 % for two equal transfers, and within 25 % for others.
 
-Numbers are exact, so that comparisons with a claim have no rounding error.
+Numbers are exact fractions by default, so that comparisons with a claim have no rounding error.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sccl.errors import ParameterError
 ZERO, ONE = Fraction(0), Fraction(1)
 
 Number = Fraction
-"""Exact, or a float, with which all of it works as well."""
+"""An exact fraction, or, for speed, a float."""
 
 _TOLERANCE = Fraction(1, 10**9)
-"""Share of a resource or task that counts as zero, for rounding."""
+"""Share of a resource or task up to which a floating-point remainder counts as zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class FluidTask:
 
     Attributes:
         ticks: Duration without other tasks.
-        loads: By resource, the share of it that the task uses at full speed, above 0 and up to 1.
+        loads: Share of each resource that the task uses at full speed, above 0 and up to 1.
         after: Numbers of the tasks that must end before it starts.
-        issued: Whether it waits for all earlier tasks with this flag to be issued.
-        marks: Numbers that are set while it runs.
-        slowed: By mark, the share by which it takes longer while the mark is set. Shares add up.
+        issued: Whether it starts in issue order: not before the earlier tasks with this flag.
+        marks: Marks that are set while it runs.
+        slowed: Relative slowdown while each mark is set. Slowdowns of several marks add up.
     """
 
     ticks: Fraction
@@ -51,17 +51,17 @@ class FluidTask:
 
 @dataclass(frozen=True, slots=True)
 class FluidSpan:
-    """When a task starts and ends."""
+    """Start and end of a task, in ticks."""
 
     start: Fraction
     end: Fraction
 
 
 def fair_speeds(loads: Sequence[Mapping[int, Fraction]]) -> list[Fraction]:
-    """Return the speeds of transfers that are on the way at once, max-min fair.
+    """Return the max-min fair speeds of transfers that are active at the same time.
 
     Args:
-        loads: of each, by resource.
+        loads: share of each resource that each transfer uses at full speed.
     """
     return _fair_speeds(loads, [ONE] * len(loads), ZERO, ONE, ZERO)
 
@@ -73,10 +73,14 @@ def _fair_speeds(
     unit: Number,
     little: Number,
 ) -> list[Number]:
-    """Return fair speeds. A remainder of a resource up to ``little`` counts as none.
+    """Return max-min fair speeds, by progressive filling.
 
     Args:
-        max_speeds: maximum speed of each.
+        loads: share of each resource that each transfer uses at full speed.
+        max_speeds: maximum speed of each transfer.
+        zero: the number 0.
+        unit: the number 1.
+        little: remainder of a resource or speed up to which it counts as zero.
     """
     speeds, growing = [zero] * len(loads), set(range(len(loads)))
     left = dict.fromkeys((r for task_loads in loads for r in task_loads), unit)
@@ -103,12 +107,12 @@ class _SharingRun:
     """The state of a simulation.
 
     Attributes:
-        remaining: by active task, the ticks that it would still take alone.
-        starts: start by task, for started tasks.
-        ends: end by task, for ended tasks.
-        waits: by task, the number of tasks that it still waits for.
-        later: by task, the tasks that wait for it.
-        ready: tasks that start next, apart from those issued in order.
+        remaining: ticks that each active task would still take at full speed.
+        starts: start tick of each task that has started.
+        ends: end tick of each task that has ended.
+        waits: number of tasks that each task still waits for.
+        later: tasks that wait for each task.
+        ready: tasks that start next. Tasks issued in order are added when it is their turn.
     """
 
     def __init__(self, tasks: Sequence[FluidTask], number: Callable[[Fraction], Number]) -> None:
@@ -130,7 +134,7 @@ class _SharingRun:
         self.ready = [k for k, task in enumerate(tasks) if not (task.issued or self.waits[k])]
 
     def start(self) -> None:
-        """Start all tasks that can start. Those issued in order start in that order."""
+        """Start all tasks that can start. Tasks with ``issued`` start in issue order."""
         while self.issue < len(self.issued) and not self.waits[self.issued[self.issue]]:
             self.ready.append(self.issued[self.issue])
             self.issue += 1
@@ -147,10 +151,10 @@ class _SharingRun:
                 self.ready.append(k)
 
     def advance(self) -> None:
-        """Go on to where the next one ends.
+        """Advance to the tick at which the next task ends.
 
         Raises:
-            ParameterError: nothing is on the way, and something waits for ever.
+            ParameterError: no task is active, and some never start.
         """
         if not self.remaining:
             stuck = next(k for k in range(len(self.tasks)) if k not in self.starts)
@@ -170,7 +174,7 @@ class _SharingRun:
                 self._end(k)
 
     def _max_speeds(self, numbers: Sequence[int]) -> list[Number]:
-        """Return how fast tasks that are on the way are at the most, beside one another."""
+        """Return the maximum speed of each active task, given the marks of the others."""
         marks = {mark for k in numbers for mark in self.tasks[k].marks}
         max_speeds = [self.unit] * len(numbers)
         for place, k in enumerate(numbers) if marks else ():
@@ -181,15 +185,16 @@ class _SharingRun:
 
 
 def run_fair_sharing(tasks: Sequence[FluidTask], *, exact: bool = True) -> list[FluidSpan]:
-    """Return when each task starts and ends.
+    """Return the start and end of each task.
 
     Args:
-        tasks: in the order in which they are issued.
-        exact: whether in fractions, whose numbers grow with each that ends. Otherwise as numbers of
-            53 bits, of which the times are then made.
+        tasks: tasks in issue order.
+        exact: whether to compute with fractions. Their numerators and denominators grow with each
+            task that ends. Otherwise the simulation uses floats, and converts the times at the end.
 
     Raises:
-        ParameterError: a load is none, or something waits for ever.
+        ParameterError: a load is not above 0 and up to 1, a duration is negative, or a task never
+            starts.
     """
     for k, task in enumerate(tasks):
         if task.ticks < 0 or any(not 0 < load <= 1 for load in task.loads.values()):

@@ -1,4 +1,4 @@
-"""Shortest paths to one node, by fewest links: loops that are compiled."""
+"""Shortest paths to one node, by number of links, in compiled loops."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ def distances_to(
     far: NDArray[np.int64],
     reached: NDArray[np.int64],
 ) -> None:
-    """Write into ``far`` the fewest links from each node to ``node``, or :data:`UNREACHED`.
+    """Write the hop distance from each node to ``node`` into ``far``, by breadth-first search.
 
     Args:
-        first: of each node, where the links that lead to it begin in ``source``.
-        source: where each of them comes from.
-        reached: as long as ``far``. The nodes in the order in which they are reached.
+        node: destination.
+        first: index in ``source`` of each node's first incoming link.
+        source: source node of each link, grouped by the link's destination.
+        far: output: distance of each node, or :data:`UNREACHED`.
+        reached: work space: nodes in the order in which they are reached. As long as ``far``.
     """
     far[:] = UNREACHED
     far[node] = 0
@@ -49,15 +51,18 @@ def trace_paths(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numb
     target: NDArray[np.int64],
     path: NDArray[np.int64],
 ) -> None:
-    """Write into ``path`` the links of a shortest path from each of ``src`` to ``dst`` in turn.
+    """Write the links of a shortest path from each node of ``src`` to ``dst`` into ``path``.
 
-    At each node a hash of source, destination and node selects the next one among nearer nodes.
+    At each node, a hash of source, destination and node selects the next node among the nearer
+    ones.
 
     Args:
+        src: source nodes.
+        dst: destination of all paths.
         far: distances from :func:`distances_to` for ``dst``.
-        first: by node, where its outgoing links begin in ``target``, which orders all links.
-        target: the node at the end of each link.
-        path: as long as all paths together.
+        first: index in ``target`` of each node's first outgoing link.
+        target: destination node of each link, grouped by the link's source.
+        path: output: links of all paths, one path after the other. As long as all paths together.
     """
     hop = 0
     for begin in src:
@@ -66,7 +71,7 @@ def trace_paths(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numb
             nearer = 0
             for i in range(first[current], first[current + 1]):
                 nearer += far[target[i]] == far[current] - 1
-            # Products of 31 and 30 bits stay within 64.
+            # Products of 31-bit and 30-bit numbers fit into 64 bits.
             mixed = (begin * 2654435761 + dst * 1640531527 + current * 1013904223) & 0x7FFFFFFF
             mixed = ((mixed ^ (mixed >> 15)) * 739982445) & 0x7FFFFFFF
             mixed = ((mixed ^ (mixed >> 12)) * 695872825) & 0x7FFFFFFF

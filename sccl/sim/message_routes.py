@@ -1,11 +1,11 @@
-"""Routes: the links that messages pass between nodes that no link joins.
+"""Routes of messages: the links from source to destination.
 
-The route is a direct link if there is one, else a path of fewest links. Among several shortest
-paths, a pair of nodes takes one by a hash of the pair at every node on the way, as equal-cost
-multi-path routing hashes flows: load spreads over all dimensions of a machine, whatever their
-order, and the route of a pair does not depend on other messages, so that adding a collective never
-changes another. (Choosing the least loaded link would balance better, but make routes depend on all
-pairs.)
+The route is the direct link if there is one, else a path of fewest links. Among several shortest
+paths, a hash of the pair of nodes selects the next link at every node on the way, as equal-cost
+multi-path routing hashes flows. So the load spreads over all dimensions of a machine, independent
+of their order. The route of a pair does not depend on other messages, so adding a collective never
+changes the routes of another. (Choosing the least loaded link would balance better, but routes
+would then depend on all pairs.)
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from sccl.errors import ParameterError, UnreachableError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageRoutes:
-    """The paths of messages, those of one pair of nodes once.
+    """The routes of messages: one route per pair of nodes.
 
     Attributes:
-        route: the route of each message.
-        first: where each route begins in ``link``. One more at the end.
-        link: the links of all routes, by their places in ``topology.links``.
+        route: route number of each message, shape (messages,).
+        first: index in ``link`` of each route's first link, shape (routes + 1,). The last entry is
+            the length of ``link``.
+        link: links of all routes, one route after the other, as indices into ``topology.links``.
     """
 
     route: IntArray
@@ -35,11 +36,11 @@ class MessageRoutes:
 
 
 def find_routes(topology: Topology, src: AnyIntArray, dst: AnyIntArray) -> MessageRoutes:
-    """Return over which links each message goes from its source to its destination.
+    """Return the route of each message from its source to its destination.
 
     Raises:
-        ParameterError: a message is about a node that the machine lacks.
-        UnreachableError: no path of links leads there.
+        ParameterError: the source or destination of a message is not on the machine.
+        UnreachableError: no path leads to a message's destination.
     """
     nodes = topology.ranks + len(topology.switches)
     for column in (src, dst):
@@ -67,7 +68,12 @@ def find_routes(topology: Topology, src: AnyIntArray, dst: AnyIntArray) -> Messa
 def _pair_paths(
     topology: Topology, src: IntArray, dst: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the pairs by where they go, how many links each takes, and these, pair after pair."""
+    """Return shortest paths for pairs of nodes.
+
+    Returns:
+        The pairs' indices, sorted by destination. In that order, the number of links of each
+        path, and the links of all paths.
+    """
     from sccl.sim.hop_paths import UNREACHED, distances_to, trace_paths  # noqa: PLC0415 - Numba loads long
 
     order = np.argsort(dst, kind="stable")
@@ -91,13 +97,13 @@ def _pair_paths(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LinkIndex:
-    """Links by the node that they leave, and by the one that they enter.
+    """Links, indexed by source and by destination.
 
     Attributes:
-        leaving: where those that leave each node begin among all.
-        targets: where each leads.
-        entering: where those that enter each node begin in ``sources``.
-        sources: where each of these comes from.
+        leaving: index in ``targets`` of each node's first outgoing link, shape (nodes + 1,).
+        targets: destination of each link. Links ascend by source.
+        entering: index in ``sources`` of each node's first incoming link, shape (nodes + 1,).
+        sources: source of each link. Links ascend by destination.
     """
 
     leaving: IntArray
@@ -107,7 +113,7 @@ class _LinkIndex:
 
     @classmethod
     def from_topology(cls, topology: Topology) -> _LinkIndex:
-        """Return those of a machine, which lists them by the nodes that they leave."""
+        """Return the index of a machine's links, which ascend by source."""
         nodes = np.arange(topology.ranks + len(topology.switches) + 1)
         starts, ends = np.array([k.edge for k in topology.links], np.int64).T
         order = np.argsort(ends, kind="stable")

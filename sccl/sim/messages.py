@@ -1,18 +1,18 @@
 """Messages: the input of a simulation, and their dependencies, as columns.
 
-A *place* is a chunk at a rank. A send from a place carries the value there at its start. So a
-message waits for the earlier arrivals at its source, and an arrival waits for the start of sends of
-the value that it replaces. Both are counted at *gates*: a gate opens when all events that it counts
-have happened. Each message waits for at most one gate, counts for at most one as it arrives, and
-for at most one as it starts: three columns, however many messages meet at a place. For a reduction
-that 1,000 arrivals complete and 1,000 sends pass on they have 2,000 entries, where pairs would be a
-million. A message with more dependencies, as in the instructions of a program, waits for gates that
-count gates.
+A *place* is a chunk at a node. A send from a place carries the value there at its start. So a
+message waits for the earlier arrivals at its source, and an arrival replaces the value only after
+all sends of the old value have started. Both dependencies are counted at *gates*: a gate opens when
+all events that it counts have happened. Each message waits for at most one gate, its arrival is
+counted at no more than one, and so is its start. So three columns hold the dependencies, however
+many messages meet at a place. For a reduction with 1,000 arrivals and 1,000 subsequent sends they
+have 2,000 entries; a list of pairs would have a million. A message with more dependencies, as in
+the instructions of a program, waits for a gate that counts the openings of other gates.
 
-An arrival at a place before the start of all sends of the previous value (as when two ranks
-exchange partial results of one chunk, and the link of one is still busy) is stored separately until
-then. That delays only the messages that send it on, whereas waiting for each other's start could
-deadlock.
+A value may arrive at a place before all sends of the old value have started, for example when two
+ranks exchange partial results of one chunk while the link of one is still busy. It is then stored
+separately until those sends have started. That delays only the messages that forward it, whereas
+waiting for each other's start could deadlock.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.errors import ParameterError
 
 MAX_NODES = 2**31
-"""Ranks and switches are numbers of 32 bits."""
+"""Upper limit of node numbers, which are stored in 32 bits."""
 
 NO_GATE = -1
-"""In place of a gate: a message waits for none, or counts for none."""
+"""Placeholder in columns of gates, steps and limits: none."""
 
 _TYPES = {
     "chunk": np.int32, "src": np.int32, "dst": np.int32, "reduce": np.bool_,
@@ -50,12 +50,12 @@ Numbers: TypeAlias = AnyIntArray | Sequence[int]
 
 
 class ExtraChunks(NamedTuple):
-    """The additional chunks of messages, as columns of one length.
+    """The additional chunks of messages that carry several, as columns of equal length.
 
     Attributes:
         message: message numbers, ascending.
-        chunk: chunk number.
-        reduce: whether it is reduced into the value at the destination.
+        chunk: chunk numbers.
+        reduce: whether each chunk is reduced into the value at the destination.
     """
 
     message: NDArray[np.int64]
@@ -66,7 +66,7 @@ class ExtraChunks(NamedTuple):
     def from_columns(
         cls, message: AnyIntArray, chunk: AnyIntArray, reduce: NDArray[np.bool_]
     ) -> ExtraChunks:
-        """Return columns as those of messages are."""
+        """Return the columns, converted to the integer types of this class."""
         return cls(message.astype(np.int64), chunk.astype(np.int32), reduce)
 
 
@@ -75,33 +75,35 @@ NO_EXTRA_CHUNKS = ExtraChunks(np.empty(0, np.int64), np.empty(0, np.int32), np.e
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Messages:
-    """Messages in the order of their numbers, which decides among those at the same tick.
+    """Messages in the order of their numbers, which breaks ties at the same tick.
 
-    Columns of one length, read-only; made by :meth:`of_steps`, :meth:`of_algorithm`,
-    :meth:`of_schedule` and :func:`concatenate`.
+    The columns are read-only. Unless noted, they have one entry per message. Instances are built by
+    :meth:`from_steps`, :meth:`from_order`, :meth:`from_algorithm`, :meth:`from_schedule` and
+    :func:`concatenate`.
 
     Attributes:
         chunk: chunk number.
         src: source node.
-        dst: destination node, over any number of links.
+        dst: destination node, any number of links away.
         reduce: whether the chunk is reduced into the value at the destination.
-        release: tick before which it does not start.
-        at_least: minimum ticks for which it occupies its link. It then keeps its times and waits
-            for no budget. 0: as the clock says.
-        waits_for: the gate that has to open before it starts.
-        arrival_opens: the gate that counts its arrival.
-        start_opens: the gate that counts its start.
-        step: its step. Links serve in step order. Steps of concurrent collectives are separate.
-            NOTHING: no step, and links serve it as it comes.
-        barriers: by gate, whether it is a barrier between steps; other gates belong to places.
-        opened: gates whose opening is counted, in two columns separate from the messages.
-        counted_at: the gate at which each of these is counted.
-        num_chunks: chunks are numbered from 0 to one less.
+        release: earliest tick at which the message starts.
+        at_least: minimum ticks for which the message occupies its link. If positive, the message
+            does not wait for budgets. 0: the duration that the clock gives.
+        waits_for: gate that must open before the message starts, or ``NO_GATE``.
+        arrival_opens: gate that counts the arrival, or ``NO_GATE``.
+        start_opens: gate that counts the start, or ``NO_GATE``.
+        step: step number. Links serve messages in step order. Concurrent collectives have separate
+            steps. ``NO_GATE``: no step; links serve the message when it is ready.
+        barriers: whether each gate is a barrier between steps, shape (gates,). Other gates belong
+            to places.
+        opened: gates whose opening is counted at another gate.
+        counted_at: gate at which the opening of each gate in ``opened`` is counted.
+        num_chunks: number of chunks. Chunk numbers are below it.
         more: further chunks of messages that carry several, as transfers of schedules may. Such a
-            message keeps its times, which have to be long enough for all of them.
+            message needs an ``at_least`` that suffices for all of its chunks.
 
     Raises:
-        ParameterError: columns are not of that form, or contain numbers out of range.
+        ParameterError: a column has the wrong form, or contains a number out of range.
     """
 
     chunk: NDArray[np.int32]
@@ -182,20 +184,21 @@ class Messages:
         *,
         stepping: StepAlignment = StepAlignment.PIPELINED,
     ) -> Messages:
-        """Return the messages of an algorithm in columns, with rows in any order.
+        """Return the messages of an algorithm whose sends are given as columns, in any order.
 
-        They are numbered by step, chunk, source and destination.
+        Messages are numbered by step, chunk, source and destination.
 
         Args:
             step: step of each send. A chunk that arrives in a step can be sent in later steps.
-            chunk: its chunk.
-            src: its source.
-            dst: its destination.
+            chunk: chunk of each send.
+            src: source of each send.
+            dst: destination of each send.
             reduce: whether each send reduces. None: none does.
-            stepping: when the messages of a step start.
+            stepping: start of the messages of a step, relative to the step before.
 
         Raises:
-            ParameterError: columns are not of one length, or not of integers of at least 0.
+            ParameterError: columns differ in length, or contain numbers that are not integers of at
+                least 0.
         """
         names = ("step", "chunk", "src", "dst")
         table = [_int64_column(n, c) for n, c in zip(names, (step, chunk, src, dst), strict=True)]
@@ -225,18 +228,18 @@ class Messages:
         sent_at: IntArray,
         written_at: IntArray,
     ) -> Messages:
-        """Return messages that keep an order, each as soon as it can be.
+        """Return messages that keep a given order, and start as early as it allows.
 
-        A message waits for the arrivals at its source before ``sent_at``. Links serve messages in
+        A message waits for the arrivals at its source up to ``sent_at``. Links serve messages in
         the order of ``sent_at``.
 
         Args:
-            chunk: chunk number.
-            src: source node.
-            dst: destination node.
+            chunk: chunk of each message.
+            src: source of each message.
+            dst: destination of each message.
             reduce: whether each message reduces.
-            sent_at: when each reads its chunk, by any measure of time.
-            written_at: when it changes the chunk at its destination, by the same measure.
+            sent_at: time at which each message reads its chunk, in any unit.
+            written_at: time at which it changes the chunk at its destination, in the same unit.
         """
         gates = _version_gates(chunk, src, dst, sent_at, written_at)
         level = np.unique(sent_at, return_inverse=True)[1].astype(np.int32)
@@ -261,8 +264,8 @@ class Messages:
     def from_schedule(cls, schedule: Schedule) -> Messages:
         """Return the transfers of a schedule as messages, in the order of their rows.
 
-        Each goes over its own link, is released as it starts, and its link is busy for as long as
-        the schedule says. A transfer of several chunks is one message.
+        The start in the schedule becomes the release of the message, and the duration its minimum
+        occupation of the link. A transfer of several chunks becomes one message.
         """
         lags, ends = _link_table(schedule)
         src, dst = ends[schedule.link].T
@@ -298,7 +301,7 @@ class Messages:
         reduce: NDArray[np.bool_],
         gates: _Gates,
     ) -> Messages:
-        """Return messages that are released from the first tick on."""
+        """Return messages without steps, all released at tick 0."""
         zeros = np.zeros(len(chunk), np.int64)
         num_chunks = int(chunk.max()) + 1 if len(chunk) else 1
         onward = np.empty(0, np.int32)
@@ -313,7 +316,10 @@ class Messages:
         return bool((self.step != NO_GATE).any())
 
     def with_barriers(self) -> Messages:
-        """Return the messages of which those with steps wait for all of the step before."""
+        """Return the messages with a barrier between steps, in place of their other gates.
+
+        Each message with a step waits for all arrivals of the step before.
+        """
         stepped = self.step != NO_GATE
         steps, level = np.unique(self.step, return_inverse=True)
         before = np.searchsorted(steps, self.step - 1)
@@ -329,7 +335,7 @@ class Messages:
         )
 
     def carried_chunks(self) -> ExtraChunks:
-        """Return all that is carried, message after message, the own chunk of each first."""
+        """Return all chunks of all messages, by message; the one in ``chunk`` comes first."""
         message = np.concatenate((np.arange(len(self)), self.more.message))
         chunk = np.concatenate((self.chunk, self.more.chunk))
         reduce = np.concatenate((self.reduce, self.more.reduce))
@@ -337,16 +343,16 @@ class Messages:
         return ExtraChunks.from_columns(message[order], chunk[order], reduce[order])
 
     def delayed(self, ticks: int) -> Messages:
-        """Return them released by so many ticks later."""
+        """Return the messages with all releases ``ticks`` later."""
         return replace(self, release=self.release + ticks)
 
 
 def concatenate(parts: Sequence[Messages]) -> Messages:
-    """Return the messages of several collectives that run at once.
+    """Return the messages of several collectives that run concurrently.
 
-    Chunks of each are numbered after those of the parts before it, and so are messages: where
-    several come at one tick, those of earlier parts come first. Sizes of chunks are the clock's,
-    which needs to be that of all chunks in this order.
+    Chunks and messages of each part are numbered after those of earlier parts. So if several
+    messages are ready at one tick, those of earlier parts come first. The clock of the simulation
+    must hold the sizes of all chunks in this order.
 
     Raises:
         ParameterError: there is no part.
@@ -380,7 +386,7 @@ def concatenate(parts: Sequence[Messages]) -> Messages:
 
 
 _Gates = tuple[AnyIntArray, AnyIntArray, AnyIntArray, NDArray[np.bool_]]
-"""waits_for, arrival_opens and start_opens, and which gates are barriers."""
+"""The columns ``waits_for``, ``arrival_opens``, ``start_opens`` and ``barriers``."""
 
 
 def _version_gates(
@@ -390,11 +396,12 @@ def _version_gates(
     read_at: AnyIntArray,
     written_at: AnyIntArray,
 ) -> _Gates:
-    """Return a gate for each version of each place: its value between arrivals and sends.
+    """Return gates, one for each version of each place.
 
-    The events at a place, in the order of time, are sends and arrivals; arrivals come first at the
-    same time. A version begins with an arrival after a send (or with the first), and opens when its
-    arrivals have come and the sends of the version before have started.
+    A version is the value at a place between two changes. The events at a place are sends and
+    arrivals, in the order of time; at the same time, arrivals come first. A version begins with the
+    first arrival, or with an arrival that follows a send. Its gate opens when its arrivals have
+    happened and the sends of the version before have started.
     """
     messages = len(chunk)
     nodes = 1 + max(int(src.max(initial=0)), int(dst.max(initial=0)))
@@ -407,7 +414,7 @@ def _version_gates(
     begins = arrives.copy()
     begins[1:] &= (place[1:] != place[:-1]) | ~arrives[:-1]
     version = np.cumsum(begins) - 1
-    places = np.append(place[begins], (-1, -1))  # of each version, with sentinels
+    places = np.append(place[begins], (-1, -1))  # place of each version, then two sentinels
     current = np.where(places[version] == place, version, NO_GATE)
     coming = np.where(places[version + 1] == place, version + 1, NO_GATE)
     waits, opens, starts = (np.full(messages, NO_GATE) for _ in range(3))
@@ -419,14 +426,18 @@ def _version_gates(
 
 
 def _transfer_gates(gates: _Gates, of: AnyIntArray) -> tuple[_Gates, AnyIntArray, AnyIntArray]:
-    """Return the gates of messages that carry rows together, and the openings counted at gates.
+    """Merge the gates of rows that one message carries.
 
-    If the rows of a message wait for several gates, one extra gate waits for these. If they count
-    for several, one extra gate opens these.
+    If the rows of a message wait for several gates, the message waits for an extra gate that counts
+    their openings. If the rows count at several gates, the message counts at an extra gate whose
+    opening counts at each of them.
 
     Args:
-        gates: the gates of each row by itself.
-        of: the message of each row.
+        gates: gates of each row.
+        of: message of each row.
+
+    Returns:
+        The gates of each message, and the columns ``opened`` and ``counted_at``.
     """
     *columns, barriers = gates
     many = int(of.max(initial=-1)) + 1
@@ -450,14 +461,18 @@ def _transfer_gates(gates: _Gates, of: AnyIntArray) -> tuple[_Gates, AnyIntArray
 
 
 def _link_table(schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return of each link its lag, ticks, and its ends."""
+    """Return the lag of each link in ticks, and its source and destination."""
     clock, links = schedule.clock, schedule.topology.links
     lags = np.array([clock.lag(i) for i in range(len(links))], np.int64)
     return lags, np.array([k.edge for k in links], np.int64)
 
 
 def _int64_column(name: str, values: Numbers) -> NDArray[np.int64]:
-    """Return whole numbers of at least 0 as a column that no sum of a few leaves."""
+    """Return integers from 0 to ``MAX_NODES - 1`` as 64-bit integers, whose sums cannot overflow.
+
+    Raises:
+        ParameterError: the values are not such integers, or not one-dimensional.
+    """
     column = np.asarray(values)
     if column.ndim != 1 or (len(column) and column.dtype.kind not in "iu"):
         raise ParameterError(

@@ -1,9 +1,10 @@
-"""Tables: the properties of messages, machine and clock for a simulation, as flat arrays.
+"""Segments of routes: the properties of routes, machine and clock for a simulation, as flat arrays.
 
-A route is cut into *segments*, which a chunk passes at one rate. A segment ends where the chunk can
-stay: at a rank, and at a switch that has room for chunks. Through a switch that stores nothing it
-goes on: the chunk leaves as it comes in, so all links of a segment carry it at the rate of the
-slowest, each beginning when the first byte gets there, alpha after the link before.
+A route is cut into *segments*, which a chunk passes at a constant rate. A segment ends at the
+route's destination and at every node that can hold chunks: a rank, or a switch with a buffer. A
+switch without a buffer forwards a chunk while it receives it. So all links of a segment carry the
+chunk at the rate of the slowest. Each link starts when the first byte reaches it, one alpha after
+the link before.
 """
 
 from __future__ import annotations
@@ -27,21 +28,25 @@ from sccl.sim.messages import NO_GATE, Messages
 class Segments(NamedTuple):
     """The segments of all routes, one route after the other.
 
+    A *use* is a link of a segment, and a *claim* is a budget that a segment uses. A *limit* is a
+    budget, or the buffer places of a switch.
+
     Attributes:
-        route_first: where each route begins.
-        use_first: where the links of each segment begin in the columns of uses.
+        route_first: index of each route's first segment, shape (routes + 1,).
+        use_first: index of each segment's first use, shape (segments + 1,).
         use_link: link of each use.
-        use_offset: ticks from the start of the segment to the start on this link.
-        use_alpha: the link's alpha.
-        use_idle: ticks for which the link is busy in addition to the passage of the chunk.
-        pace: by size and segment, the ticks in which a chunk passes each of its links.
-        claim_first: where the claims of each segment begin.
-        claim_on: the budget of each claim.
-        claim: its amount.
-        claim_early: by segment, how long before its last link is free its claims end.
-        enters: the limit of the switch at its end; NOTHING: no limit there.
-        stored: whether the whole chunk is stored at the end before it goes on.
-        left: the amount of each budget, then the places of each switch with a limit.
+        use_offset: ticks from the start of the segment to the start on the link, for each use.
+        use_alpha: alpha of the link in ticks, for each use.
+        use_idle: ticks for which the link is busy in addition to the passage of the chunk, for each
+            use.
+        pace: ticks in which a chunk passes each link of a segment, shape (chunk sizes, segments).
+        claim_first: index of each segment's first claim, shape (segments + 1,).
+        claim_on: budget of each claim.
+        claim: amount of each claim, in the unit of rates.
+        claim_early: ticks from the end of each segment's claims to the end of its last link's use.
+        enters: limit of the switch at each segment's end. ``NO_GATE``: the end has no limit.
+        stored: whether the node at each segment's end stores the whole chunk before it sends it.
+        left: amount of each limit: budgets in the unit of rates, then switches in buffer places.
     """
 
     route_first: IntArray
@@ -61,7 +66,7 @@ class Segments(NamedTuple):
 
 
 def build_segments(routes: MessageRoutes, topology: Topology, clock: Clock) -> Segments:
-    """Return the segments of routes, with their use of links, budgets and switches.
+    """Return the segments of routes, with their uses of links, budgets and switches.
 
     Raises:
         TopologyError: a budget counts a chunk twice on its way through a switch that stores
@@ -107,13 +112,22 @@ def build_segments(routes: MessageRoutes, topology: Topology, clock: Clock) -> S
 
 
 def _can_hold_chunks(topology: Topology) -> NDArray[np.bool_]:
-    """Return of each node whether a chunk can stay there."""
+    """Return whether each node can hold a chunk."""
     rooms = [s.buffer_chunks != 0 for s in topology.switches]
     return np.array([True] * topology.ranks + rooms)
 
 
 def _switch_limits(topology: Topology, first: int) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
-    """Return by node its limit, and whether it stores whole chunks, and the places of switches."""
+    """Return the buffer limits of nodes.
+
+    Args:
+        topology: machine.
+        first: number of the first limit of a switch.
+
+    Returns:
+        The limit of each node or ``NO_GATE``, whether each node stores whole chunks, and the number
+        of buffer places of each switch with a limit.
+    """
     limits = [NO_GATE] * topology.ranks
     places: list[int] = []
     for switch in topology.switches:
@@ -126,10 +140,10 @@ def _switch_limits(topology: Topology, first: int) -> tuple[IntArray, NDArray[np
 def _budget_claims(
     topology: Topology, link: IntArray, segment: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return the budgets that segments claim, and the segments, which ascend.
+    """Return the budget and the segment of each claim, ascending by segment.
 
     Raises:
-        TopologyError: one counts a chunk on two links of a segment.
+        TopologyError: a budget counts a chunk on two links of a segment.
     """
     places = {k.edge: i for i, k in enumerate(topology.links)}
     members = [(places[e], b) for b, budget in enumerate(topology.budgets) for e in budget.edges]
@@ -153,11 +167,11 @@ def _budget_claims(
 def _early_releases(
     topology: Topology, idle: IntArray, on: IntArray, by: IntArray, segments_: int
 ) -> IntArray:
-    """Return how long before the last link of each segment is free its claims end.
+    """Return the ticks by which each segment's claims end before its last link is free.
 
-    Bytes pass while a link is busy, except during an alpha that occupies it. The alpha is at the
-    beginning, also for the next user of the budget. If the links of a budget differ in alpha, the
-    smallest is safe.
+    Bytes pass while a link is busy, except during an alpha that occupies it. That alpha comes
+    first, also for the next user of the budget, so the budget can be released early by its length.
+    If the links of a budget differ in alpha, the smallest is safe.
     """
     places = {k.edge: i for i, k in enumerate(topology.links)}
     min_idle = [min(int(idle[places[e]]) for e in b.edges) for b in topology.budgets]
@@ -167,10 +181,10 @@ def _early_releases(
 
 
 def _common_rates(topology: Topology) -> tuple[IntArray, IntArray]:
-    """Return the rates of links and budgets as whole numbers of one unit, none of them rounded.
+    """Return the exact rates of links and of budgets, as integers in a common unit.
 
     Raises:
-        ParameterError: such numbers have more than 62 bits.
+        ParameterError: an integer needs more than 62 bits.
     """
     links = [k.lanes * Fraction(str(k.gb_per_s)) for k in topology.links]
     speeds = topology.budget_speeds()
@@ -191,10 +205,10 @@ def _common_rates(topology: Topology) -> tuple[IntArray, IntArray]:
 
 
 def chunk_size_indices(messages: Messages, clock: Clock) -> IntArray:
-    """Return of each message the place of its chunk's size among the clock's.
+    """Return the index of each message's chunk size among the sizes of the clock.
 
     Raises:
-        ParameterError: the clock has sizes of other chunks.
+        ParameterError: the clock has sizes for another number of chunks.
     """
     lengths = clock.chunk_bytes
     if isinstance(lengths, int):

@@ -1,4 +1,4 @@
-"""Turns: the order in which links, budgets and switches serve the messages of algorithms.
+"""The order in which links, budgets and switches serve the messages of algorithms with steps.
 
 A thread block sends its steps one after the other. So the segments that use a link, a budget or the
 places of a switch start in the order in which they start with barriers between steps, but without
@@ -23,12 +23,12 @@ from sccl.sim.state import NONE
 
 
 class ServiceOrder(NamedTuple):
-    """Which segments of messages start after which. They are numbered message after message.
+    """Precedence among the segments of messages, which are numbered message after message.
 
     Attributes:
-        ahead: of each, how many have to start before it.
-        next_first: of each, where those that start after it begin in ``next_``.
-        next_: segments of messages.
+        ahead: number of direct predecessors of each segment, shape (segments,).
+        next_first: index in ``next_`` of each segment's first successor, shape (segments + 1,).
+        next_: direct successors of each segment.
     """
 
     ahead: IntArray
@@ -37,7 +37,7 @@ class ServiceOrder(NamedTuple):
 
 
 def unordered_service(count: int) -> ServiceOrder:
-    """Return that so many segments of messages start in any order."""
+    """Return the service order of ``count`` segments without any precedence."""
     empty = np.zeros(0, np.int64)
     return ServiceOrder(np.zeros(count, np.int64), np.zeros(count + 1, np.int64), empty)
 
@@ -45,12 +45,13 @@ def unordered_service(count: int) -> ServiceOrder:
 def find_service_order(
     began: IntArray, segment: IntArray, parts: Segments, links: int
 ) -> ServiceOrder:
-    """Return the turns of segments of messages that use the same link, budget or switch.
+    """Return the service order: on each resource, segments follow one another as they began.
 
     Args:
-        began: of each, its place in the order of starts.
-        segment: of each, which it is of those of ``parts``.
-        links: of the machine.
+        began: rank of each message's segments in the order of starts.
+        segment: segment number in ``parts`` of each message's segments.
+        parts: segments of routes.
+        links: number of links of the machine.
     """
     count = len(segment)
     event, resource = _resource_uses(segment, parts, links)
@@ -67,7 +68,10 @@ def find_service_order(
 
 
 def _resource_uses(segment: IntArray, parts: Segments, links: int) -> tuple[IntArray, IntArray]:
-    """Return the uses of messages' segments: the segment, and a link or, after these, a limit."""
+    """Return which resources the segments of messages use, as two columns.
+
+    The first column is the segment. The second is the resource: a link, or ``links`` plus a limit.
+    """
     all_segments = np.arange(len(parts.use_first) - 1)
     enters = np.flatnonzero(parts.enters != NONE)
     by = np.concatenate(

@@ -1,4 +1,4 @@
-"""Define the terms of a simulation: models of alpha and of steps, costs, and the clock."""
+"""Settings of a simulation: alpha model, alignment of steps, costs, and the length of a tick."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from sccl.errors import ParameterError
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """The terms of a simulation. Schedules have their own.
+    """The settings of a simulation.
 
     Attributes:
-        model: Model of alpha. None: that of schedules, otherwise alpha travels.
-        stepping: Start of the messages of a step. None: pipelined, and schedules keep their times.
-        alpha_us: Latency of every link, microseconds. None: the machine's.
-        gb_per_s: Speed of every lane, 10^9 bytes per second. None: the machine's.
+        model: Alpha model. None: the schedule's own model for a schedule, otherwise ``TRAVELS``.
+        stepping: Start of the messages of a step. None: pipelined for algorithms; schedules keep
+            their times.
+        alpha_us: Latency of every link in microseconds. None: the machine's.
+        gb_per_s: Speed of every lane in 10^9 bytes per second. None: the machine's.
 
     Raises:
         ParameterError: A cost is not finite, or too small.
@@ -38,7 +39,7 @@ class SimulationSettings:
 
     @property
     def has_costs(self) -> bool:
-        """Return whether other costs than the machine's are given."""
+        """Return whether a cost replaces that of the machine."""
         return (self.alpha_us, self.gb_per_s) != (None, None)
 
     def apply_to(self, topology: Topology) -> Topology:
@@ -60,14 +61,15 @@ class SimulationSettings:
 
 
 def finest_tick(topology: Topology, chunk_bytes: int, messages: int) -> int:
-    """Return the picoseconds of a tick: one, or ten, and so on, where times became too large.
+    """Return the shortest tick, as a power of ten picoseconds, with which no time overflows.
 
     Args:
-        chunk_bytes: the size of the largest chunk.
-        messages: that are sent, one after the other at worst.
+        topology: machine.
+        chunk_bytes: size of the largest chunk in bytes.
+        messages: number of messages, sent one after the other in the worst case.
 
     Raises:
-        ParameterError: no tick is long enough.
+        ParameterError: no permitted tick is long enough.
     """
     pipes = {(k.alpha_us, k.lanes, k.gb_per_s) for k in topology.links}
     speeds = zip(topology.budgets, topology.budget_speeds(), strict=True)

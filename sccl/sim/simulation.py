@@ -1,4 +1,4 @@
-"""Simulations: messages on a machine, by a clock, to a timeline."""
+"""Simulate messages on a machine, with the costs of a clock, and return a timeline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sccl.sim.state import NONE, Fixed, Rows, State
 from sccl.sim.timeline import Timeline
 
 EVENTS_PER_CALL = 2**20
-"""That happen before signals are heard: a quarter of a second."""
+"""Number of events between checks for signals: a quarter of a second of simulation."""
 
 
 def simulate(
@@ -26,16 +26,18 @@ def simulate(
     """Simulate messages over the links of a machine, and return the timeline.
 
     The rules are those of :mod:`sccl.sim.engine`. The same messages have the same timeline on every
-    computer. Between ranks that no link joins a message takes a shortest path
+    computer. A message between ranks that no link joins takes a shortest path
     (:mod:`sccl.sim.message_routes`).
 
     Args:
+        messages: messages with their dependencies.
+        topology: machine.
         clock: clock of this machine, for the sizes of all chunks.
-        hops: the links of each message, from its source to its destination. None: shortest paths.
+        hops: routes of the messages. None: shortest paths.
 
     Raises:
         ParameterError: clock, machine and messages do not fit, the simulation may exceed the range
-            of ticks, or messages wait for one another.
+            of ticks, or messages wait for one another in a cycle.
         UnreachableError: no path leads to a message's destination.
         TopologyError: a budget counts a chunk twice on its way through a switch that stores
             nothing.
@@ -56,13 +58,13 @@ def simulate(
     links = len(topology.links)
 
     def run(sent: Messages, turns: ServiceOrder) -> tuple[Rows, State]:
-        """Return the rows of messages, and the state after them."""
+        """Return the rows of all messages, and the final state."""
         fixed = _build_fixed(sent, size, hops.route, first_row, parts, turns)
         _check_length(fixed, sent, clock)
         out = _empty_rows(int(first_row[-1]))
         now = _initial_state(fixed, sent, links, parts.left, turns)
         while run_events(fixed, now, out, EVENTS_PER_CALL):
-            pass  # a signal is heard between calls
+            pass  # Python handles signals between calls
         _check_all_sent(sent, out.arrive[first_row[1:] - 1])
         return out, now
 
@@ -80,10 +82,10 @@ def simulate(
 
 
 def replay(schedule: Schedule) -> Timeline:
-    """Return the timeline of a schedule that starts each transfer at its time, or later.
+    """Return the timeline of a schedule, in which no transfer starts before its scheduled time.
 
     A transfer starts later only if its link is not free or its chunk has not arrived. That never
-    happens in a schedule that passes verification: the finish is then that of the schedule.
+    happens in a schedule that passes verification, so its timeline has the schedule's finish.
     """
     return simulate(Messages.from_schedule(schedule), schedule.topology, schedule.clock)
 
@@ -104,11 +106,11 @@ def _build_fixed(  # noqa: PLR0913, PLR0917 - the engine's input from six tables
     parts: Segments,
     turns: ServiceOrder,
 ) -> Fixed:
-    """Return the input of the engine. A gate that counts nothing is open."""
+    """Return the input of the engine. Gates without events to count are open from the start."""
     waits, onward = _effective_gates(messages)
     order = np.argsort(waits, kind="stable")
     gates = np.arange(len(messages.barriers) + 1)
-    gate_first = np.searchsorted(waits[order], gates)  # the last counts nothing
+    gate_first = np.searchsorted(waits[order], gates)  # the last entry is the end
     free = order[: gate_first[0]]
     early = free[np.argsort(messages.release[free], kind="stable")]
     by_gate = np.argsort(onward[0], kind="stable")
@@ -136,10 +138,15 @@ def _build_fixed(  # noqa: PLR0913, PLR0917 - the engine's input from six tables
 
 
 def _effective_gates(messages: Messages) -> tuple[IntArray, IntArray]:
-    """Return the gate of each message, and the gates that count gates, without open ones."""
+    """Return the gates that are closed at the start.
+
+    Returns:
+        The gate of each message, or ``NO_GATE`` if it has none or it is open. Then the pairs of
+        ``opened`` and ``counted_at``, without those whose ``opened`` is open.
+    """
     waits = messages.waits_for.astype(np.int64)
     onward = np.stack((messages.opened, messages.counted_at)).astype(np.int64)
-    while True:  # gates that count nothing but such gates are open, too
+    while True:  # a gate that counts only open gates is open, too
         counts = _gate_counts(messages, onward[1])
         shut = counts[onward[0]] > 0
         if shut.all():
@@ -150,7 +157,10 @@ def _effective_gates(messages: Messages) -> tuple[IntArray, IntArray]:
 
 
 def _gate_counts(messages: Messages, counted_at: IntArray) -> IntArray:
-    """Return the count of each gate, including gates at ``counted_at``, and a final 0."""
+    """Return the number of events that each gate counts, and a final 0.
+
+    Events are arrivals, starts, and the openings of other gates, which ``counted_at`` lists.
+    """
     counts = np.zeros(len(messages.barriers) + 1, np.int64)
     for column in (messages.arrival_opens, messages.start_opens, counted_at):
         counts += np.bincount(column[column != NO_GATE], minlength=len(counts))
@@ -158,7 +168,11 @@ def _gate_counts(messages: Messages, counted_at: IntArray) -> IntArray:
 
 
 def _check_length(fixed: Fixed, messages: Messages, clock: Clock) -> None:
-    """Check that no tick and no number of bytes leaves 64 bits, were links to work in turn."""
+    """Check that ticks and bytes fit into 64 bits, even if only one link works at a time.
+
+    Raises:
+        ParameterError: they may not fit.
+    """
     max_ticks = (
         int(fixed.pace.max(initial=0)) + int(fixed.at_least.max(initial=0)) + 2 * max(clock.alpha)
     )
@@ -182,10 +196,10 @@ def _initial_state(
     """Return the state before the first tick."""
     many = len(messages)
     all_segments = len(fixed.event_of)
-    events = many + all_segments + 1  # each comes, is tried or arrives, and each segment ends
+    # The heap holds at most one event per message, and one end per segment.
+    events = many + all_segments + 1
 
     def unset(count: int) -> IntArray:
-        """Return a column of so many that name nothing."""
         return np.full(count, NONE, np.int64)
 
     return State(
@@ -200,7 +214,7 @@ def _initial_state(
         beside=unset(many),
         blocked=unset(many),
         ready=unset(many),
-        ready_why=np.zeros(many, np.int8),  # the release of those that no gate keeps
+        ready_why=np.zeros(many, np.int8),  # release, the reason for messages without a gate
         ready_by=unset(many),
         head=unset(links),
         tail=unset(links),
@@ -218,10 +232,14 @@ def _initial_state(
 
 
 def _check_all_sent(messages: Messages, arrive: IntArray) -> None:
-    """Check that all messages have arrived, given the ticks at which they do.
+    """Check that all messages have arrived.
+
+    Args:
+        messages: messages.
+        arrive: tick at which each message arrives, or ``NONE``.
 
     Raises:
-        ParameterError: some wait for one another.
+        ParameterError: messages wait for one another in a cycle.
     """
     missing = np.flatnonzero(arrive == NONE)
     if not len(missing):

@@ -1,4 +1,4 @@
-"""Why a transfer starts at its tick and not before."""
+"""Reasons why a transfer does not start earlier."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from enum import IntEnum
 
 
 class StartReason(IntEnum):
-    """The last thing that a transfer waited for.
+    """The last event that a transfer waited for.
 
-    ``RELEASE``: its release. ``ARRIVAL``: the arrival of its data. ``BARRIER``: the last arrival of
-    the step before. ``START``: the start of another, which sends the previous value of its place.
-    ``ONWARD``: the link before, on the message's route. ``LINK``: another that occupied its link,
-    or a later link of its segment. ``LIMIT``: another that returned part of a budget, or left a
-    place in a switch. ``ORDER``: the start of another that its link, or a budget or switch, serves
-    before it.
+    ``RELEASE``: its release tick. ``ARRIVAL``: the arrival of its data. ``BARRIER``: the last
+    arrival of the step before. ``START``: the start of another transfer, which sends the previous
+    value of the same chunk at the same rank. ``ONWARD``: the previous link of the message's route.
+    ``LINK``: another transfer that occupied its link, or a later link of its segment. ``LIMIT``:
+    another transfer that released part of a budget, or a buffer place of a switch. ``ORDER``: the
+    start of another transfer that precedes it in the service order of a link, budget or switch.
     """
 
     RELEASE = 0

@@ -1,4 +1,4 @@
-"""The input, output and state of the engine: flat arrays, for compiled loops."""
+"""Input, output and state of the simulation engine, as flat arrays for compiled loops."""
 
 from __future__ import annotations
 
@@ -10,22 +10,29 @@ from numpy.typing import NDArray
 from sccl.core.arrays import IntArray
 
 NONE = -1
-"""In place of a message, a row, a link or a limit."""
+"""Placeholder for a missing message, row, link or limit."""
 
 
 class Fixed(NamedTuple):
-    """The constant input: messages, then the columns of :class:`~sccl.sim.segments.Segments`.
+    """The constant input of the engine.
+
+    Fields without an entry here are those of :class:`~sccl.sim.messages.Messages`,
+    :class:`~sccl.sim.service_order.ServiceOrder` and :class:`~sccl.sim.segments.Segments`. An
+    *event* is a segment of a message: events are numbered message after message.
 
     Attributes:
-        early: the messages that wait for no gate, by release.
-        size: by message, the place of its chunk's size.
-        route: by message, its route.
-        first_row: by message, where its rows begin, one for each link on its way.
-        gate_first: by gate, where the messages that wait for it begin in ``gated``.
-        onward_first: by gate, where the gates that count its opening begin in ``onward``.
-        event_first: by message, where its segments begin among those of all messages.
-        event_of: by segment of a message, the message.
-        next_first: by segment of a message, where its successors begin in ``next_``.
+        early: messages without a gate, ascending by release.
+        size: index of each message's chunk size, shape (messages,).
+        route: route number of each message, shape (messages,).
+        first_row: first row of each message, shape (messages + 1,). A message has a row for each
+            link of its route.
+        gate_first: index in ``gated`` of the first message that waits for each gate.
+        gated: messages, grouped by the gate that they wait for.
+        onward_first: index in ``onward`` of the first gate that counts each gate's opening.
+        onward: gates, grouped by the gate whose opening they count.
+        event_first: first event of each message, shape (messages,).
+        event_of: message of each event, shape (events,).
+        next_first: index in ``next_`` of each event's first successor, shape (events + 1,).
     """
 
     early: IntArray
@@ -61,16 +68,15 @@ class Fixed(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The history: a row for each link on the way of each message.
+    """The output: a row for each link of each message's route.
 
     Attributes:
-        ready: tick at which it came to the queue.
-        start: tick at which the link begins with it.
+        ready: tick at which the message was ready for the link.
+        start: tick at which the link starts to carry the message.
         free: tick at which the link is free again.
-        arrive: tick at which it is whole at the link's end.
-        why: the last thing that its start waited for, a
-            :class:`~sccl.sim.start_reasons.StartReason`.
-        by: the row that caused this; NONE: none.
+        arrive: tick at which the whole message is at the link's end.
+        why: :class:`~sccl.sim.start_reasons.StartReason`: the last event that the start waited for.
+        by: row of the transfer that caused this event, or ``NONE``.
     """
 
     ready: IntArray
@@ -82,36 +88,40 @@ class Rows(NamedTuple):
 
 
 class State(NamedTuple):
-    """The variable state.
+    """The variable state of the engine.
+
+    A *ticket* is the number of an entry in the order in which messages joined queues. A *limit* is
+    a budget, or the buffer places of a switch. Per-segment columns count over all messages.
 
     Attributes:
-        counts: events on the heap, messages that came to a queue, early ones among them, and
-            segments that started.
-        tick: tick of each event on the heap.
-        code: its kind and number: of a message that comes or arrives, or of a place in a queue.
-        segment: by message, the segment that it is on or waits for.
-        place: by message, its number in the order of coming.
-        came: by number in the order of coming, the message.
-        came_for: by number in the order of coming, the segment.
-        behind: by message, the one behind it in the queue.
-        beside: by message, another that waits for the same limit.
-        blocked: by message, the resource that was missing when last tried: a limit or, numbered
-            after these, a link.
-        ready: by message, the tick at which it came.
-        ready_why: by message, the reason for that tick.
-        ready_by: by message, the row that caused this.
-        head: by link, the head of its queue.
-        tail: by link, the tail of its queue.
-        free_at: by link, the tick from which on it is free.
-        last_row: by link, the last row that it served.
-        left: by limit (a budget, or the places of a switch), the free amount.
-        waiting: by limit, one message that waits for it.
-        freed_by: by limit, the row that last returned some of it.
-        shut: by gate, the number of events that it still waits for.
-        opening: gates to be counted at because others open, in no order.
-        ahead: by segment of a message, the number of segments that have to start before it.
-        due: by segment, the tick at which it was ready before its turn; NONE: it was not.
-        began: by segment, its place in the order of starts.
+        counts: four counters: entries on the heap, tickets issued, messages of ``Fixed.early`` that
+            were processed, and segments that started.
+        tick: tick of each entry on the heap.
+        code: kind and number of each entry on the heap. The number is a message or a ticket.
+        segment: current or next segment of each message.
+        place: last ticket of each message.
+        came: message of each ticket.
+        came_for: segment of each ticket.
+        behind: next message in the same queue, for each message.
+        beside: next message that waits for the same limit, for each message.
+        blocked: resource that was missing at each message's last attempt. Limits are numbered
+            first, then links.
+        ready: tick at which each message was ready for its segment.
+        ready_why: reason for that tick, for each message.
+        ready_by: row that caused this reason, for each message.
+        head: first message in the queue of each link.
+        tail: last message in the queue of each link.
+        free_at: tick from which each link is free.
+        last_row: last row that each link served.
+        left: free amount of each limit.
+        waiting: first of the messages that wait for each limit, linked by ``beside``.
+        freed_by: row that last released part of each limit.
+        shut: number of events that each gate still waits for.
+        opening: work space: stack of gates with an event to count.
+        ahead: number of segments that must still start before each segment.
+        due: tick at which each segment was ready, if its predecessors had not all started; else
+            ``NONE``.
+        began: rank of each segment in the order of starts.
     """
 
     counts: IntArray

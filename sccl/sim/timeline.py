@@ -24,7 +24,7 @@ from sccl.sim.state import NONE
 
 
 class Causes:
-    """Looks up, by row of a timeline, which row ended as it began."""
+    """Index that finds, for a row of a timeline, a row that ended at the tick at which it began."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - columns of a timeline
         self,
@@ -38,14 +38,16 @@ class Causes:
     ) -> None:
         """Sort the ends of all transfers.
 
+        All columns but ``ends`` have an entry for each chunk that a row carries.
+
         Args:
-            row: of the timeline, once for each chunk that it carries. They ascend.
-            chunk: which it carries, in columns of the same length.
-            ends: of each link, source and destination.
-            link: of each.
-            start: ticks.
-            free: ticks at which links are free again.
-            arrive: ticks.
+            row: row of the timeline, ascending.
+            chunk: chunk number.
+            ends: source and destination of each link, shape (links, 2).
+            link: link number.
+            start: tick at which the link starts to carry the row.
+            free: tick at which the link is free again.
+            arrive: tick at which the row is at the link's end.
         """
         nodes = int(ends.max(initial=0)) + 1
         src, dst = ends[link].T
@@ -58,10 +60,14 @@ class Causes:
         self._wanted = np.stack((place[:rows] * len(ticks) + begins, link * len(ticks) + begins))
         self._ended = (place[rows:] * len(ticks) + arrives, link * len(ticks) + frees)
         self._order = tuple(np.argsort(key, kind="stable") for key in self._ended)
-        assert len(places) * len(ticks) < 2**62  # of 2 and 3 keys a row: so rows < 10^9
+        # With up to 2 places and 3 ticks per row, this holds for fewer than 8 * 10^8 rows.
+        assert len(places) * len(ticks) < 2**62
 
     def find_cause(self, row: int) -> tuple[int, StartReason]:
-        """Return the row that ended as another began, and the kind of cause. -1: none."""
+        """Return the row that ended at the tick at which ``row`` began, and the kind of cause.
+
+        The row is -1 if there is none.
+        """
         first, end = np.searchsorted(self._row, (row, row + 1))
         for which, why in enumerate((StartReason.ARRIVAL, StartReason.LINK)):
             key, order = self._ended[which], self._order[which]
@@ -79,11 +85,11 @@ class CriticalStep:
     Attributes:
         row: row of the timeline.
         message: message number.
-        link: its place in ``topology.links``.
-        ready: tick at which its data were ready.
+        link: link, as an index into ``topology.links``.
+        ready: tick at which the transfer was ready.
         start: tick at which it started.
-        until: tick at which the next transfer of the path starts, or it arrives.
-        why: the last thing that it waited for, caused by the transfer before it on the path.
+        until: tick at which the next transfer of the path starts. For the last: its arrival.
+        why: last event that it waited for, caused by the transfer before it on the path.
     """
 
     row: int
@@ -97,19 +103,20 @@ class CriticalStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """The transfers on every link: a row for each link on the way of each message, in order.
+    """The transfers on every link: a row for each link of each message's route, in order.
 
     Attributes:
-        clock: the clock of all ticks.
-        message: message number.
-        link: place of the link in ``topology.links``.
-        ready: tick at which it came to the link's queue.
-        start: tick at which the link begins with it.
+        topology: machine.
+        clock: clock of all ticks.
+        messages: messages of the simulation.
+        message: message number of each row.
+        link: link of each row, as an index into ``topology.links``.
+        ready: tick at which the message was ready for the link.
+        start: tick at which the link starts to carry the message.
         free: tick at which the link is free again.
-        arrive: tick at which it is whole at the link's end.
-        why: the last thing that its start waited for, a
-            :class:`~sccl.sim.start_reasons.StartReason`.
-        by: the row that caused this. -1: none.
+        arrive: tick at which the whole message is at the link's end.
+        why: :class:`~sccl.sim.start_reasons.StartReason`: the last event that the start waited for.
+        by: row that caused this event. -1: none.
     """
 
     topology: Topology
@@ -126,7 +133,7 @@ class Timeline:
 
     @property
     def finish(self) -> int:
-        """Return the tick at which the last message arrives. 0: there is none."""
+        """Return the tick at which the last message arrives, or 0 without messages."""
         return int(self.arrive.max(initial=0))
 
     @property
@@ -135,16 +142,16 @@ class Timeline:
         return self.clock.us(self.finish)
 
     def finish_of_messages(self, first: int, end: int) -> int:
-        """Return the tick at which the last of some messages arrives, ``end`` not among them."""
+        """Return the tick at which the last of the messages ``first`` to ``end - 1`` arrives."""
         rows = slice(*np.searchsorted(self.message, [first, end]).tolist())
         return int(self.arrive[rows].max(initial=0))
 
     def busy(self) -> IntArray:
-        """Return of each link the ticks for which it was busy."""
+        """Return the ticks for which each link was busy, shape (links,)."""
         return self._by_link(self.link, self.free - self.start)
 
     def carried_bytes(self) -> IntArray:
-        """Return of each link the bytes that it carried."""
+        """Return the bytes that each link carried, shape (links,)."""
         chunk_bytes = self.clock.chunk_bytes
         chunks = self.messages.num_chunks
         each = np.array(
@@ -154,9 +161,9 @@ class Timeline:
         return self._by_link(self.link[row], each[chunk])
 
     def chunks(self) -> tuple[IntArray, NDArray[np.int32], NDArray[np.bool_]]:
-        """Return columns of carried chunks: row, chunk, and whether its message reduces it.
+        """Return the carried chunks as columns: row, chunk, and whether the message reduces it.
 
-        Rows ascend. The row of a message with several chunks occurs once for each of them.
+        Rows ascend. A row that carries several chunks occurs once for each of them.
         """
         carried = self.messages.carried_chunks()
         first = np.searchsorted(carried.message, np.arange(len(self.messages) + 1))
@@ -172,10 +179,10 @@ class Timeline:
         return sums
 
     def utilization(self, bins: int) -> NDArray[np.float64]:
-        """Return which part of all links was busy in each of so many equal parts of the time.
+        """Return the mean share of busy links in each of ``bins`` equal intervals.
 
         Raises:
-            ParameterError: there are no bins.
+            ParameterError: ``bins`` is below 1.
         """
         if bins < 1:
             raise ParameterError(f"utilisation in {bins} parts of the time, expected at least 1")
@@ -189,11 +196,12 @@ class Timeline:
         return shares
 
     def critical_path(self) -> tuple[CriticalStep, ...]:
-        """Return the transfers that led to the finish, each started because of the one before.
+        """Return the transfers that determine the finish; each caused the start of the next.
 
-        From the release of the first on they leave no tick out: each lasts until the next starts.
-        If several messages arrive last, it is the path of the first. If only a release determines a
-        start, as in schedules, the path continues with a transfer that ended at that very tick.
+        They cover every tick from the release of the first: each counts until the next starts. If
+        several messages arrive last, the path ends with the one that comes first. If only a release
+        determines a start, as in schedules, the path continues with a transfer that ended at that
+        very tick.
         """
         if not len(self.arrive):
             return ()
@@ -225,13 +233,14 @@ class Timeline:
         return Causes(row, chunk.astype(np.int64), ends, self.link[row], *times)
 
     def schedule(self, collective: Collective) -> Schedule:
-        """Return the same transfers as a schedule, which is not verified yet.
+        """Return the same transfers as a schedule, without verification.
 
-        It may fail verification if combining ranks receive a chunk before they start to send their
-        previous value: a timeline stores the two separately, and a schedule adds at once.
+        For reductions, the schedule may fail verification if a rank receives a chunk before it
+        starts to send its previous value. The simulation stores the received value separately until
+        then, whereas a schedule reduces it at once.
 
         Raises:
-            CollectiveError: the collective is of another number of ranks or chunks.
+            CollectiveError: the collective has another number of ranks or chunks.
         """
         row, chunk, reduce = self.chunks()
         onward = self.message[1:] == self.message[:-1]

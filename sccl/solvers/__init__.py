@@ -1,1 +1,1 @@
-"""Doors to solvers: how long they may work, how they are interrupted and where they run."""
+"""Interfaces to solvers, with budgets, interrupts, and child processes."""

@@ -1,6 +1,6 @@
-"""A piece of work in a process of its own, which can be ended at any moment: bytes in, bytes out.
+"""Run a task in a child process that can be killed at any time, with bytes as input and output.
 
-The child ends with its parent, however that ends.
+The child ends when its parent ends for any reason.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from sccl.solvers.process_control import last_line, start_process
 
 
 class Child:
-    """``module.main(*arguments)`` in a process. To be used as a context, whose end is its end.
+    """A child process that runs ``module.main(*arguments)``.
+
+    Use it as a context manager, which kills the process at its end.
 
     Args:
-        name: who works there, for messages.
-        module: its name. Its ``main`` reads stdin to the end and writes stdout.
-        arguments: plain JSON values.
+        name: name of the task, for error messages.
+        module: name of the module. Its ``main`` reads stdin to the end and writes to stdout.
+        arguments: JSON values.
 
     Raises:
-        ToolError: it cannot be started.
+        ToolError: the process cannot be started.
     """
 
     def __init__(self, name: str, module: str, *arguments: Any) -> None:
@@ -47,14 +49,15 @@ class Child:
         self.process.wait()
 
     def reply(self, question: bytes, timeout_s: float | None = None) -> bytes:
-        """Send a question, and return the reply when it has come.
+        """Write the input to the process, and return its output.
 
         Args:
-            timeout_s: seconds to wait. None: however long it takes.
+            question: input.
+            timeout_s: seconds to wait. None: no limit.
 
         Raises:
-            TimeoutError: there was none in time. The process has been ended.
-            SolverError: the process broke, or was ended.
+            TimeoutError: the process did not end in time, and has been killed.
+            SolverError: the process failed, or was killed.
         """
         try:
             reply, complaint = self.process.communicate(question, timeout=timeout_s)

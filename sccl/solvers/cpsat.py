@@ -1,9 +1,9 @@
-"""Run OR-Tools CP-SAT. Its solver is configured only here, so that results are reproducible.
+"""Run OR-Tools CP-SAT with reproducible results.
 
-Workers beyond one take turns (interleaved search), and deterministic time ends a search, so the
-same model, effort and strategy give the same result on any load. A time limit in seconds can only
-end a search earlier, without a result. Ctrl-C is handled by Python: it ends the command and stops
-CP-SAT.
+Only this module configures the solver. Several workers run interleaved, and deterministic time
+limits the search, so the same model, budget and strategy give the same result under any load. A
+time limit in seconds can only end a search earlier. Python handles Ctrl-C: it ends the command and
+stops CP-SAT.
 
 Each caller defines the :class:`Strategy` for its model, with the instances that justify it.
 """
@@ -30,7 +30,7 @@ from ortools.sat.python.cp_model import (  # noqa: E402
 )
 
 _BOUND_TOLERANCE = 1e-6
-"""By which a bound, which is told as a float, may be off."""
+"""Possible rounding error of CP-SAT's bound, which is a float."""
 
 __all__ = ["CpModel", "IntVar", "IntervalVar", "LinearExpr", "Result", "Strategy", "solve"]
 
@@ -40,12 +40,13 @@ class Strategy:
     """The search parameters of CP-SAT.
 
     Attributes:
-        workers: number of workers, which take turns.
-        linear: linearization_level, 0 to 2: how much LP. None: the default.
-        is_presolved: whether presolve probes and looks for symmetries (the default).
-        conflicts: limit per unit of effort. None: no limit. Deterministic time undercounts models
-            that spend their time in scheduling constraints: one of 1,900 intervals in 5 constraints
-            used 0.6 of it in 20 s.
+        workers: number of workers, which run interleaved.
+        linear: CP-SAT's ``linearization_level``: use of linear relaxations, 0 to 2. None: the
+            default.
+        is_presolved: whether presolve probes variables and detects symmetries (the default).
+        conflicts: limit on conflicts per unit of the budget. None: no limit. Deterministic time
+            undercounts models that spend their time in scheduling constraints: a model of 1,900
+            intervals in 5 constraints used 0.6 units in 20 s.
     """
 
     workers: int = 1
@@ -59,10 +60,11 @@ class Result:
     """The result of a search.
 
     Attributes:
-        has_solution: whether there is a solution to read.
-        is_optimal: whether it is proved optimal.
-        is_infeasible: whether it is proved that there is no solution.
-        units: effort spent: deterministic time, or the equivalent of its conflicts if that is more.
+        has_solution: whether the search has found a solution.
+        is_optimal: whether the solution is proved optimal.
+        is_infeasible: whether the model is proved infeasible.
+        units: units of the budget spent: deterministic time, or the equivalent of the conflicts if
+            that is more.
     """
 
     has_solution: bool
@@ -73,7 +75,7 @@ class Result:
 
     @property
     def bound(self) -> int:
-        """Return a lower bound on the objective, which is integral and minimised."""
+        """Return the lower bound on the objective, which is integral and minimized."""
         return math.ceil(self._solver.best_objective_bound - _BOUND_TOLERANCE)
 
     def value(self, variable: IntVar) -> int:
@@ -81,16 +83,16 @@ class Result:
         return self._solver.value(variable)
 
     def true_variables(self, variables: Sequence[IntVar]) -> list[int]:
-        """Return the places of those variables that are true in the solution."""
+        """Return the indices of the variables that are true in the solution."""
         return [i for i, x in enumerate(variables) if self._solver.boolean_value(x)]
 
 
 def solve(model: CpModel, effort: Effort, strategy: Strategy) -> Result:
-    """Run CP-SAT within an effort, whose units are its deterministic time.
+    """Solve a model with CP-SAT within a budget, whose units are its deterministic time.
 
     Raises:
         SolverError: CP-SAT rejects the model.
-        KeyboardInterrupt: the user interrupted. The solver has been stopped.
+        KeyboardInterrupt: the user interrupted, and CP-SAT has stopped.
     """
     solver = _configure_solver(effort, strategy)
     status = run_interruptible(partial(solver.solve, model), solver.stop_search)

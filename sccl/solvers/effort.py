@@ -1,7 +1,7 @@
-"""The effort of a solver: its limits, the part that is left, and Ctrl-C.
+"""Budgets of solver runs, and interrupts by Ctrl-C.
 
-Solvers work in native code, where Python cannot deliver a signal. They run in a thread of their
-own. The main thread waits where it can be interrupted, and then asks the solver to stop.
+Solvers run native code, during which Python cannot handle signals. So they run in a separate
+thread. The main thread waits interruptibly and, on Ctrl-C, asks the solver to stop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sccl.errors import ParameterError, ToolError
 MAX_TIMEOUT_S = 10_000_000
 
 UNIT_S = 2.0
-"""Approximate seconds of a unit of effort (one to five), to convert time limits of users."""
+"""Approximate seconds per unit of the budget (one to five), to convert time limits of users."""
 
 T = TypeVar("T")
 
@@ -28,12 +28,14 @@ T = TypeVar("T")
 class Effort:
     """The limits and the seed of a solver run.
 
+    A run that reaches a limit ends with the answer Unknown.
+
     Attributes:
-        timeout_s: seconds after which it gives up with Unknown. None: no limit.
+        timeout_s: time limit in seconds. None: no limit.
         seed: random seed.
-        units: limit after which it gives up with Unknown, in a unit that does not depend on the
-            load of the machine: CP-SAT's deterministic time, about :data:`UNIT_S` each. None: no
-            limit. Use it where the next action depends on a search that found nothing.
+        units: budget in units that do not depend on the load of the machine: CP-SAT's deterministic
+            time, about :data:`UNIT_S` seconds each. None: no limit. Use it where the next action
+            depends on a search that found nothing.
     """
 
     timeout_s: float | None = None
@@ -51,30 +53,31 @@ class Effort:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds that it may take. Infinite: there is no end."""
+        """Return the time limit in seconds, infinite if there is none."""
         return math.inf if self.timeout_s is None else self.timeout_s
 
     @property
     def timeout_reason(self) -> StopReason:
-        """Return the reason of a search whose time ran out."""
+        """Return the stop reason of a search that reached its time limit."""
         return StopReason(StopKind.TIMEOUT, f"timeout after {self.timeout_s:g} s")
 
     @property
     def exhausted_reason(self) -> StopReason:
-        """Return the reason of a search whose units are spent."""
+        """Return the stop reason of a search that spent its budget."""
         return budget_reason(self.units or 0.0)
 
 
 def budget_reason(units: float) -> StopReason:
-    """Return the reason of a search whose units are spent, without a schedule."""
+    """Return the stop reason of a search that spent its budget without finding a schedule."""
     return StopReason(StopKind.BUDGET, f"no schedule within a budget of {units:g}")
 
 
 class EffortMeter:
-    """An effort and the part already spent, counted from the construction of this object.
+    """A budget and the part already spent, counted from the construction of this object.
 
     Attributes:
-        units: Units spent so far, to which callers add their use.
+        effort: The budget.
+        units: Units spent so far. Callers add the units that they use.
     """
 
     def __init__(self, effort: Effort) -> None:
@@ -82,11 +85,11 @@ class EffortMeter:
         self._begin = time.perf_counter()
 
     def elapsed_seconds(self) -> float:
-        """Return the seconds that have gone by."""
+        """Return the seconds since the construction."""
         return time.perf_counter() - self._begin
 
     def deadline_passed(self) -> bool:
-        """Return whether time has run out."""
+        """Return whether the time limit is reached."""
         return self.effort.timeout_s is not None and self.elapsed_seconds() >= self.effort.timeout_s
 
     def is_exhausted(self) -> bool:
@@ -94,7 +97,7 @@ class EffortMeter:
         return self.effort.units is not None and self.units >= self.effort.units
 
     def remaining(self, limit: float = math.inf) -> Effort | None:
-        """Return the remaining effort of at most ``limit`` units, or None if time has run out."""
+        """Return the remaining budget of at most ``limit`` units, or None after the deadline."""
         units = min(
             limit, math.inf if self.effort.units is None else self.effort.units - self.units
         )
@@ -112,7 +115,7 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None] | None) ->
     Args:
         work: Function to run.
         stop: Function that makes ``work`` return soon. The waiting thread calls it on
-            KeyboardInterrupt. Without it, ``work`` continues to its end or that of the process.
+            KeyboardInterrupt. None: ``work`` then continues until it or the process ends.
 
     Raises:
         KeyboardInterrupt: The user interrupted, and ``work`` has ended.
@@ -124,7 +127,7 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None] | None) ->
     done = threading.Event()  # Thread.join would do, but an interrupted join forgets the thread
 
     def run() -> None:
-        """Run the work, and keep its result or exception."""
+        """Run the work, and store its result or exception."""
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
@@ -135,13 +138,13 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None] | None) ->
     thread = threading.Thread(target=run, name="sccl-solver", daemon=True)
     try:
         thread.start()
-        while not done.wait(timeout=0.2):  # a wait without end cannot be interrupted everywhere
+        while not done.wait(timeout=0.2):  # some systems cannot interrupt a wait without timeout
             pass
     except RuntimeError as error:
         raise ToolError(f"cannot start a solver ({error})") from error
     except KeyboardInterrupt:
         while stop is not None and thread.is_alive() and not done.wait(timeout=0.1):
-            stop()  # again and again: a solver that has not begun yet does not hear the first
+            stop()  # repeatedly, since a solver that has not started yet ignores it
         raise
     if errors:
         raise errors[0]

@@ -1,7 +1,7 @@
-"""Import CP-SAT's module without pandas, which it imports only for tables of variables.
+"""Import CP-SAT's module without pandas, which it needs only for tables of variables.
 
-SCCL makes no such tables, and the import of pandas takes as long as everything else that a command
-loads. If a program that uses CP-SAT as well makes such a table, pandas is loaded then.
+SCCL builds no such tables, and the import of pandas takes as long as everything else that a command
+loads. If another part of the program builds such a table, pandas is loaded then.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from types import ModuleType
 
 
 class _LazyClass(type):
-    """A class of pandas that is looked for when somebody asks for it."""
+    """Metaclass of placeholders for pandas classes, which import pandas when they are called."""
 
     def __call__(cls, *arguments: object, **named: object) -> object:
         return getattr(importlib.import_module("pandas"), cls.__name__)(*arguments, **named)
 
     def __instancecheck__(cls, value: object) -> bool:
-        """Return whether a value is of that class, as none is before pandas is loaded."""
+        """Return whether a value is of the pandas class. False before pandas is loaded."""
         module = sys.modules.get("pandas")
         return module is not None and isinstance(value, getattr(module, cls.__name__))
 
 
 def import_without_pandas(name: str) -> None:
-    """Import a module that names no more of pandas than two of its classes while it is loaded.
+    """Import a module with a placeholder for pandas that has only the classes Index and Series.
 
-    One that names others gets pandas itself, when it is imported next.
+    If the module needs more of pandas while it is loaded, it is not imported. Its next import uses
+    pandas itself.
     """
     if name in sys.modules or "pandas" in sys.modules:
         return

@@ -1,6 +1,7 @@
-"""Linear programs on OR-Tools MathOpt, and the step from the solver's floats to fractions.
+"""Solve linear programs with OR-Tools MathOpt, and convert floating-point duals to fractions.
 
-GLOP works within deterministic time in one thread: prices are the same on every machine.
+GLOP is limited by deterministic time and runs in one thread, so prices are the same on every
+machine.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ __all__ = [
     "to_fraction",
 ]
 
-_DENOMINATOR = 720_720  # divisible by 1..16: the duals of small machines come out exactly
+_DENOMINATOR = 720_720  # divisible by 1..16, so the duals of small machines are exact
 _MAX_EFFORT = 10.0
-"""Deterministic time of GLOP's, a unit near a second: bounds are the same on every machine."""
+"""Limit on GLOP's deterministic time, in units of about a second."""
 
 
 def solve(model: Model) -> SolveResult | None:
-    """Return the optimal solution, or None if there is none within the effort.
+    """Return the optimal solution, or None if GLOP does not find it within its budget.
 
     Raises:
-        KeyboardInterrupt: the user interrupted. The solver has been stopped.
+        KeyboardInterrupt: The user interrupted, and GLOP has stopped.
     """
     parameters = mathopt.SolveParameters(threads=1)
     parameters.glop.max_deterministic_time = _MAX_EFFORT
@@ -68,7 +69,7 @@ def solve(model: Model) -> SolveResult | None:
 
 
 class IncrementalProgram:
-    """A program that is solved again and again while it grows, each time from its last basis."""
+    """A linear program that is solved repeatedly while it grows, each time from its last basis."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -89,7 +90,7 @@ class IncrementalProgram:
         for attempt, stop in (
             (partial(self._solver.solve, interrupter=ctrl_c), ctrl_c.interrupt),
             (partial(mathopt.solve, self.model, glop, interrupter=ctrl_c), ctrl_c.interrupt),
-            (partial(mathopt.solve, self.model, highs), None),  # it does not listen
+            (partial(mathopt.solve, self.model, highs), None),  # HiGHS ignores interrupts
         ):
             try:
                 result = run_interruptible(attempt, stop)
@@ -103,21 +104,23 @@ class IncrementalProgram:
 
 
 def to_fraction(value: float) -> Fraction:
-    """Return a dual value as a non-negative fraction near it. The proof's check is exact."""
+    """Return a dual value, rounded to a non-negative fraction. Proofs check fractions exactly."""
     return max(Fraction(0), Fraction(round(value * _DENOMINATOR), _DENOMINATOR))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseProgram:
-    """A program by its columns: minimise ``cost @ x`` for x of 0 or more between rows' limits.
+    """The linear program: minimize ``cost @ x`` subject to ``lower <= A @ x <= upper``, ``x >= 0``.
+
+    The nonzero coefficients of A are listed in any order, each once.
 
     Attributes:
-        cost: shape (columns,).
-        lower: shape (rows,).
-        upper: shape (rows,).
-        row: of each coefficient. No two have one row and one column.
-        column: of each coefficient.
-        value: of each coefficient.
+        cost: objective coefficients, shape (columns,).
+        lower: lower limits of rows, shape (rows,).
+        upper: upper limits of rows, shape (rows,).
+        row: row of each coefficient, shape (coefficients,).
+        column: column of each coefficient, shape (coefficients,).
+        value: value of each coefficient, shape (coefficients,).
     """
 
     cost: FloatArray
@@ -128,7 +131,7 @@ class SparseProgram:
     value: FloatArray
 
     def to_model(self) -> Model:
-        """Return it as MathOpt has it."""
+        """Return the program as a MathOpt model."""
         proto, columns, rows = ModelProto(), len(self.cost), len(self.lower)
         order = np.lexsort((self.column, self.row))
         proto.variables.ids.extend(range(columns))
@@ -161,8 +164,9 @@ class SparseResult:
     """The result of a sparse program.
 
     Attributes:
-        values: column values, if it is optimal.
-        duals: row duals, if it is optimal.
+        status: termination status.
+        values: values of the columns, empty unless the status is optimal.
+        duals: duals of the rows, empty unless the status is optimal.
         pivots: number of simplex pivots.
     """
 
@@ -175,13 +179,15 @@ class SparseResult:
 def solve_sparse(
     program: SparseProgram, effort: float, seconds: float = inf, solver: str = "auto"
 ) -> SparseResult:
-    """Return the optimum by GLOP's dual simplex.
+    """Solve a sparse program with GLOP's dual simplex, or with another solver.
 
     Args:
-        effort: Deterministic time in units of about a second.
-        seconds: Time limit.
-        solver: Another solver than GLOP, in a child process: one of
-            :class:`sccl.solvers.milp.Engine`, which gives no duals.
+        program: Linear program.
+        effort: Limit on deterministic time, in units of about a second.
+        seconds: Time limit in seconds.
+        solver: ``auto``, ``glop`` or ``cp-sat``: GLOP. A name of
+            :class:`sccl.solvers.milp.Engine`: that solver, in a child process. It returns zeros
+            instead of duals.
 
     Raises:
         SolverError: The solver is not available.

@@ -1,15 +1,16 @@
-"""Run mixed-integer programs on SCIP, HiGHS or Gurobi by OR-Tools MathOpt, in a child process.
+"""Solve mixed-integer programs with SCIP, HiGHS or Gurobi through OR-Tools MathOpt.
 
-A program is built with the functions of :mod:`sccl.solvers.lp`, or converted from a CP-SAT model
-that uses only sums and clauses. A limit on nodes of SCIP's search tree ends it, in one thread, so
-the same program and effort give the same values on any load. A run that reaches its time limit
-returns no values. HiGHS and Gurobi have only a time limit. Gurobi is used if the user has it and
-its license. Linear programs go to HiGHS, PDLP and Gurobi in the same way.
+The solver runs in a child process. A program is built with the functions of
+:mod:`sccl.solvers.lp`, or converted from a CP-SAT model that uses only sums and clauses. SCIP runs
+in one thread with a limit on search nodes, so the same program and budget give the same values
+under any load. HiGHS and Gurobi have only a time limit. A run that reaches its time limit returns
+no values. Gurobi is available if the user has installed it with its license. HiGHS, PDLP and Gurobi
+solve linear programs in the same way.
 
-SCIP's interrupter is not used, because it breaks SCIP's event handler. HiGHS does not run in this
-process, because there it ignores interrupts and fails with a limit on nodes. CP-SAT does not solve
-programs with continuous variables, because it is slow for them (17 s compared with 0.1 s for 14 of
-40).
+SCIP's interrupter is not used, because it breaks SCIP's event handler. HiGHS does not run in the
+calling process, because there it ignores interrupts and fails with a limit on nodes. CP-SAT does
+not solve programs with continuous variables, because it is slow for them (17 s compared with 0.1 s
+for 14 of 40).
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from sccl.solvers.effort import Effort
 if TYPE_CHECKING:
     from sccl.solvers.cpsat import CpModel
 
-_NODES_PER_UNIT = 100  # of a unit of effort
+_NODES_PER_UNIT = 100  # search nodes of SCIP per unit of the budget
 
 _INFINITE_BOUND = 2**62
-"""Beyond it a sum has no end."""
+"""Absolute value from which CP-SAT's limits of a sum mean infinity."""
 
 _SECONDS_PER_UNIT = 5.0
-"""Seconds per unit of effort, for solvers without a limit on nodes."""
+"""Seconds per unit of the budget, for solvers without a limit on nodes."""
 
 
 class Engine(StrEnum):
@@ -65,12 +66,12 @@ class Result:
     """The result of a search.
 
     Attributes:
-        has_solution: Whether the search has values.
-        is_optimal: Whether they are optimal within the gap.
+        has_solution: Whether the search has found a solution.
+        is_optimal: Whether the solution is optimal within the gap.
         is_infeasible: Whether the program is proved infeasible.
-        objective: Objective of the values, meaningless without values.
-        bound: Bound on the objective, meaningless without values.
-        units: Effort spent, from nodes or seconds.
+        objective: Objective of the solution, meaningless without one.
+        bound: Bound on the objective, meaningless without a solution.
+        units: Units of the budget spent, converted from nodes or seconds.
     """
 
     has_solution: bool
@@ -82,7 +83,7 @@ class Result:
     _values: dict[str, float]
 
     def value(self, variable: mathopt.Variable) -> float:
-        """Return the value of a variable. A whole one's may be off by SCIP's tolerance, 1e-6."""
+        """Return the value of a variable. Integer values may be off by SCIP's tolerance, 1e-6."""
         return self.value_by_index(variable.id)
 
     def value_by_index(self, variable: int) -> float:
@@ -93,14 +94,17 @@ class Result:
 def solve(
     model: mathopt.Model, effort: Effort, gap: float = 0.0, engine: Engine = Engine.SCIP
 ) -> Result:
-    """Run SCIP, or another engine, within an effort.
+    """Solve a program with SCIP, or another engine, within a budget.
 
     Args:
-        gap: relative gap between values and bound at which the search may end.
+        model: program.
+        effort: budget and seed.
+        gap: relative gap between objective and bound at which the search may end.
+        engine: solver.
 
     Raises:
         SolverError: the process failed, for example because the objective is unbounded.
-        ToolError: it cannot be started.
+        ToolError: the process cannot be started, or the engine is not available.
     """
     nodes, seconds = None, effort.timeout_s
     if effort.units is not None and engine is Engine.SCIP:
@@ -134,14 +138,14 @@ def _no_solution(units: float) -> Result:
 
 
 def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
-    """Solve the program on stdin and write a result on stdout (in the child process)."""
+    """Read a program from stdin, solve it, and write the result to stdout (child process)."""
     proto = model_pb2.ModelProto.FromString(sys.stdin.buffer.read())
     model = mathopt.Model.from_model_proto(proto)
     try:
         result = mathopt.solve(
             model, _TYPES[Engine(engine)], params=_solver_parameters(seed, nodes, gap, engine)
         )
-    except RuntimeError as error:  # so it is without Gurobi's library, or its licence
+    except RuntimeError as error:  # raised if Gurobi's library or license is missing
         reason = "its library is missing" if _MISSING_LIBRARY in str(error) else str(error)
         problem = f"{reason}; give another one, or install it with its license"
         sys.stdout.write(json.dumps({"problem": problem}))
@@ -164,7 +168,7 @@ def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
 def _solver_parameters(
     seed: int, nodes: int | None, gap: float, engine: str
 ) -> mathopt.SolveParameters:
-    """Return the parameters of an engine. No engine accepts all of them."""
+    """Return the parameters that an engine accepts. Only SCIP and Gurobi accept all of them."""
     if engine == Engine.PDLP:
         return mathopt.SolveParameters(threads=1)
     if engine == Engine.HIGHS:
@@ -178,7 +182,7 @@ def from_cpsat(model: CpModel) -> mathopt.Model:
     """Convert a CP-SAT model to an equivalent program, in which variables keep their numbers.
 
     Raises:
-        SolverError: It has constraints other than sums and clauses. This is a defect.
+        SolverError: The model has a constraint other than sums and clauses. This is a defect.
     """
     program = mathopt.Model()
     proto = model.proto

@@ -1,4 +1,4 @@
-"""Flows on OR-Tools: whole numbers, polynomial, one thread, the same on every run."""
+"""Network flows with OR-Tools: integral, in polynomial time, and deterministic."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ class MaxFlow:
     """A maximum flow.
 
     Attributes:
-        value: its total.
-        source_side: by node, whether it is on the source's side of the minimum cut nearest the
-            source.
-        sink_side: by node, whether it is on the source's side of the minimum cut nearest the sink.
-        arc_flows: flow on each arc.
+        value: total flow.
+        source_side: whether each node is on the source's side of the minimum cut nearest to the
+            source, shape (nodes,).
+        sink_side: whether each node is on the source's side of the minimum cut nearest to the sink,
+            shape (nodes,).
+        arc_flows: flow on each arc, shape (arcs,).
     """
 
     value: int
@@ -31,12 +32,12 @@ class MaxFlow:
 
 
 class FlowNetwork:
-    """Arcs whose capacities may change from one flow to the next.
+    """A network whose capacities may change from one maximum flow to the next.
 
     Args:
-        nodes: numbered from 0.
-        tails: of the arcs.
-        heads: of the arcs.
+        nodes: number of nodes.
+        tails: tail of each arc, shape (arcs,).
+        heads: head of each arc, shape (arcs,).
     """
 
     def __init__(self, nodes: int, tails: IntArray, heads: IntArray) -> None:
@@ -45,10 +46,10 @@ class FlowNetwork:
         self._arcs = self._solver.add_arcs_with_capacity(tails, heads, zero)
 
     def max_flow(self, capacities: IntArray, source: int, sink: int) -> MaxFlow:
-        """Return a greatest flow from one node to another.
+        """Return a maximum flow from ``source`` to ``sink``.
 
         Raises:
-            SolverError: the capacities add up to more than 64 bits hold.
+            SolverError: the sum of capacities exceeds 64 bits.
         """
         self._solver.set_arcs_capacity(self._arcs, capacities)
         status = self._solver.solve(source, sink)
@@ -63,14 +64,16 @@ class FlowNetwork:
 def min_cost_max_flow(
     arcs: IntArray, capacities: IntArray, costs: IntArray, ends: tuple[int, int]
 ) -> IntArray:
-    """Return a flow on each arc: of the largest flows one of least cost.
+    """Return the arc flows of a maximum flow with minimum cost, shape (arcs,).
 
     Args:
-        arcs: shape (arcs, 2): tail and head of each.
+        arcs: tail and head of each arc, shape (arcs, 2).
+        capacities: capacity of each arc, shape (arcs,).
+        costs: cost per unit of flow on each arc, shape (arcs,).
         ends: source and sink.
 
     Raises:
-        SolverError: the solver gave up.
+        SolverError: the solver fails.
     """
     source, sink = ends
     solver = min_cost_flow.SimpleMinCostFlow()

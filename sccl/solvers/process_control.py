@@ -1,4 +1,4 @@
-"""Start child processes that import the same modules as their parent, and end when it ends."""
+"""Start child processes that import modules as their parent does, and end when it ends."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ importlib.import_module(module).main(*arguments)
 
 
 def start_process(module: str, *arguments: Any, **settings: Any) -> subprocess.Popen[bytes]:
-    """Start ``module.main(*arguments)`` in a process of its own.
+    """Start ``module.main(*arguments)`` in a child process.
 
-    Ctrl-C reaches the parent alone, which then ends the process, so does the end of the thread
-    that started it, however that came about.
+    Ctrl-C reaches only the parent, which must then end the process. On Linux, the process is killed
+    when the thread that started it ends for any reason.
 
     Args:
-        module: its name.
-        arguments: plain JSON values.
-        settings: more for Popen: pipes and files.
+        module: name of the module.
+        arguments: JSON values.
+        settings: additional arguments of Popen, such as pipes and files.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the process cannot be started.
     """
     paths = [str(Path(__file__).parents[2]), *filter(None, sys.path)]
     payload = json.dumps([paths, os.getpid(), module, arguments])
-    # -P: a file in the user's folder must not be loaded as a module.
+    # -P keeps files in the user's folder from being imported as modules.
     return subprocess.Popen(  # noqa: S603 - this very program
         [sys.executable, "-P", "-c", _PROGRAM, payload], start_new_session=True, **settings
     )
@@ -54,6 +54,6 @@ def end_with_parent(parent: int) -> None:
 
 
 def last_line(complaint: bytes) -> str:
-    """Return the last line of a process's stderr: the error of a Python program."""
+    """Return the last line of a process's stderr, which names the error of a Python program."""
     lines = complaint.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else "no message"

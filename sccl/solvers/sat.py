@@ -1,7 +1,8 @@
-"""Run CaDiCaL by PySAT: solutions of formulas, and refutations with a DRAT proof.
+"""Run CaDiCaL through PySAT: find solutions of formulas, and refutations with a DRAT proof.
 
-Searches have a limit on conflicts, which is the same on every machine, unlike seconds. PySAT cannot
-be interrupted, so interruptible callers run it in a child process. PySAT is loaded only there.
+Searches have a limit on conflicts. Unlike a limit on seconds, it gives the same result on every
+machine. PySAT cannot be interrupted, so interruptible callers run it in a child process. PySAT is
+loaded only there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sccl.solvers.child_task import Child
 _SOLVER = "cadical195"
 
 CONFLICTS_PER_UNIT = 20_000
-"""Conflicts per unit of effort."""
+"""Conflicts per unit of the budget."""
 
 Clause = list[int]
 
@@ -25,11 +26,11 @@ class Result:
     """The result of a search.
 
     Attributes:
-        is_satisfiable: None: the limit on conflicts was reached.
-        true_variables: the true variables of the solution, without variables that occur in no
-            clause.
+        is_satisfiable: whether the formula has a solution. None: the limit on conflicts was
+            reached.
+        true_variables: true variables of the solution, without variables that occur in no clause.
         conflicts: number of conflicts in the search.
-        proof: lines in DRAT, if requested and the formula has no model.
+        proof: lines of the DRAT proof, if requested and the formula is unsatisfiable.
     """
 
     is_satisfiable: bool | None
@@ -44,7 +45,9 @@ def solve(
     """Solve a formula with CaDiCaL in this process, without a time limit.
 
     Args:
+        clauses: formula in conjunctive normal form.
         most_conflicts: limit on conflicts. None: no limit.
+        with_proof: whether to record a DRAT proof.
     """
     from pysat.solvers import Solver  # noqa: PLC0415 - only a child process needs it
 
@@ -61,13 +64,15 @@ def solve(
 
 
 def at_most_clauses(literals: Sequence[int], limit: int, top: int) -> tuple[list[Clause], int]:
-    """Return clauses that say that at most ``limit`` literals are true, and the last variable.
+    """Return clauses that allow at most ``limit`` true literals, and the last variable in use.
 
-    Sequential counters (Sinz 2005), which propagate as well as a totalizer and are smaller for the
-    small bounds of small machines.
+    The encoding is the sequential counter (Sinz 2005). It propagates as well as a totalizer and is
+    smaller for the small limits of small machines.
 
     Args:
-        top: the last variable that is in use.
+        literals: literals to count.
+        limit: maximum number of true literals.
+        top: last variable in use before.
     """
     from pysat.card import CardEnc, EncType  # noqa: PLC0415 - only a child process needs it
 
@@ -82,8 +87,8 @@ class RefutationAttempt:
     """The result of an attempt to refute a formula.
 
     Attributes:
-        proof: text in DRAT that proves that the formula has no model. None: it has one, or the
-            result is unknown.
+        proof: DRAT proof that the formula is unsatisfiable. None: it is satisfiable, or the result
+            is unknown.
         conflicts: number of conflicts in the search.
     """
 
@@ -92,11 +97,15 @@ class RefutationAttempt:
 
 
 def find_refutation(dimacs: str, most_conflicts: int) -> RefutationAttempt:
-    """Return a refutation of a formula, if one is found. The search is in a child process.
+    """Search for a refutation of a formula, in a child process.
+
+    Args:
+        dimacs: formula in DIMACS format.
+        most_conflicts: limit on conflicts.
 
     Raises:
-        SolverError: the process broke.
-        ToolError: it cannot be started.
+        SolverError: the process failed.
+        ToolError: the process cannot be started.
     """
     with Child("the prover", __name__, most_conflicts) as child:
         reply = child.reply(dimacs.encode())
@@ -106,9 +115,9 @@ def find_refutation(dimacs: str, most_conflicts: int) -> RefutationAttempt:
 
 
 def main(most_conflicts: int) -> None:
-    """Read DIMACS on stdin and write verdict, conflicts and proof on stdout (in the child)."""
+    """Read DIMACS from stdin, write verdict, conflicts and proof to stdout (child process)."""
     lines = (line for line in sys.stdin.read().splitlines() if line and line[0] not in "pc")
-    clauses = [[int(word) for word in line.split()[:-1]] for line in lines]  # a 0 ends each
+    clauses = [[int(word) for word in line.split()[:-1]] for line in lines]  # without the final 0
     result = solve(clauses, most_conflicts, with_proof=True)
     verdict = {True: "sat", False: "unsat", None: "unknown"}[result.is_satisfiable]
     sys.stdout.write(f"{verdict} {result.conflicts}\n")

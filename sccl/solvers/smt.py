@@ -1,6 +1,6 @@
-"""Z3 on SMT-LIB 2 text.
+"""Solve SMT-LIB 2 scripts with Z3.
 
-Z3 cannot be interrupted reliably: it may preprocess for minutes without a reaction, and a
+Z3 cannot be interrupted reliably: it may ignore interrupts for minutes of preprocessing, and a
 KeyboardInterrupt raised inside one of its finalizers is lost. So interruptible callers run it in a
 child process. Each script has a separate Z3 context.
 """
@@ -21,7 +21,7 @@ _TACTICS = ("simplify", "lia2card", "default")
 of tactics does not: allgather (6, 3, 7) on DGX-1 takes 1.0 s with it, and more than 12 s without.
 """
 
-_RESOURCES_PER_UNIT = 2_000_000  # of Z3's own, in a unit of effort
+_RESOURCES_PER_UNIT = 2_000_000  # Z3's resource units per unit of the budget
 _MAX_RESOURCES = 2**32 - 1
 
 
@@ -30,9 +30,9 @@ class Result:
     """The result of Z3.
 
     Attributes:
-        true_names: the Boolean variables that are true, if there is a model.
-        is_infeasible: whether it is proved that there is none.
-        reason: why the result is unknown, if it is.
+        true_names: names of the true Boolean variables of the model. None: no model was found.
+        is_infeasible: whether the script is proved unsatisfiable.
+        reason: reason why the result is unknown, or empty.
     """
 
     true_names: frozenset[str] | None
@@ -45,9 +45,9 @@ _REMINDER_S = 0.25
 
 @contextmanager
 def _interrupt_on_timeout(solver: z3.Solver, timeout_s: float | None) -> Iterator[None]:
-    """Interrupt a solver when its time is over, again and again until it has ended.
+    """Interrupt a solver repeatedly from its deadline until it has ended.
 
-    Z3's own timer is lost where it rings before the search has begun: then the search has no end.
+    If Z3's own timer expires before the search has begun, the search has no time limit.
     """
     if timeout_s is None:
         yield
@@ -56,7 +56,7 @@ def _interrupt_on_timeout(solver: z3.Solver, timeout_s: float | None) -> Iterato
 
     def remind() -> None:
         """Wait, and interrupt the solver if it still runs."""
-        pause_s = timeout_s + _REMINDER_S  # Z3's own timer first: it says that it was the time
+        pause_s = timeout_s + _REMINDER_S  # Z3's timer comes first, to report a timeout
         while not ended.wait(pause_s):
             solver.interrupt()
             pause_s = _REMINDER_S

@@ -1,12 +1,12 @@
-"""An Executor of worker processes that can be killed, for queries that may become obsolete.
+"""An Executor whose worker processes can be killed, for queries that may become obsolete.
 
-The process pools of the standard library cannot end a running task, and fail together. Here a
-thread watches each process. A process that fails is replaced and its task is started again, a few
-times. If a process cannot be started, the waiter for its task receives the error.
+The process pools of the standard library cannot end a running task, and one failed process breaks
+the whole pool. Here a thread watches each process. A failed process is replaced and its task
+restarted, a few times. If a process cannot be started, the task's future raises the error.
 
-Tried without success: the pools of pebble. Their workers outlive a parent that is killed. With the
-start method "spawn" a script without a guard around its main part breaks, a notebook's threads
-forbid the other methods, and a task whose worker fails would still have to be restarted here.
+The pools of pebble are not an alternative. Their workers outlive a parent that is killed. The start
+method "spawn" breaks scripts without a guard around their main part, and a notebook's threads
+forbid the other methods. A task whose worker fails would still have to be restarted here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _ATTEMPTS = 3
 _POLL_S = 0.05
 _EXIT_GRACE_S = 5.0
-"""For a process that has closed its pipe to end by itself."""
+"""Seconds that a process has to end after it has closed its pipe."""
 _READ_BYTES = 1 << 16
 
 _Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -37,14 +37,14 @@ _Task = tuple[Future[Any], _Call]
 
 
 class _WorkerDiedError(Exception):
-    """A process ended within a task. The message says with which last words."""
+    """A process ended during a task. The message is the last line of its stderr."""
 
 
 class WorkerPool(Executor):
-    """A number of worker processes, started on demand.
+    """A pool of worker processes, started on demand.
 
     Raises:
-        ToolError: the system cannot start another thread to watch them.
+        ToolError: the system cannot start another thread to watch a process.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -61,7 +61,7 @@ class WorkerPool(Executor):
             self._threads.append(thread)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have ``fn(*args)`` computed. Both must be importable and plain."""
+        """Schedule ``fn(*args)``. The function must be importable, and the arguments picklable."""
         if kwargs:
             raise TypeError("workers take positional arguments only")
         future: Future[T] = Future()
@@ -69,11 +69,11 @@ class WorkerPool(Executor):
         return future
 
     def abandon(self, future: Future[Any]) -> None:
-        """End a task that runs, by ending its process."""
+        """Abort a running task by killing its process."""
         self._abandoned.add(future)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
-        """End all processes, at once."""
+        """Kill all processes immediately."""
         del cancel_futures  # pending tasks never start in any case
         self._closed = True
         for _ in self._threads:
@@ -84,7 +84,7 @@ class WorkerPool(Executor):
     _closed = False
 
     def _serve(self) -> None:
-        """Be one worker: take tasks, keep a process for them, watch it."""
+        """Run tasks from the queue in one process until the pool shuts down (thread target)."""
         process: _WorkerProcess | None = None
         while (task := self._tasks.get()) is not None:
             future, call = task
@@ -94,7 +94,7 @@ class WorkerPool(Executor):
                 continue
             try:
                 process, result = self._compute(process, future, call)
-            except Exception as error:  # noqa: BLE001 - whoever waits has to hear of it
+            except Exception as error:  # noqa: BLE001 - the future raises it
                 process = None
                 future.set_exception(_to_sccl_error(error))
                 continue
@@ -109,10 +109,13 @@ class WorkerPool(Executor):
     def _compute(
         self, process: _WorkerProcess | None, future: Future[Any], call: _Call
     ) -> tuple[_WorkerProcess | None, Any]:
-        """Return the process to continue with, and the result or error of a call.
+        """Run a call, with a new process if needed.
+
+        Returns:
+            The process for further calls, and the result or error of the call.
 
         Raises:
-            SolverError: processes failed repeatedly, or the task is obsolete.
+            SolverError: processes failed repeatedly, or the task was abandoned.
             ToolError: no process can be started.
         """
         words = ""
@@ -133,10 +136,10 @@ class WorkerPool(Executor):
 
 
 class _WorkerProcess:
-    """A process that computes the calls that it receives through a pipe.
+    """A process that executes the calls that it receives through a pipe.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the process cannot be started.
     """
 
     def __init__(self) -> None:
@@ -153,18 +156,22 @@ class _WorkerProcess:
             raise
 
     def is_alive(self) -> bool:
-        """Return whether it still runs. If not, it is cleared away."""
+        """Return whether the process still runs. If not, release its resources."""
         if self.process.poll() is None:
             return True
         self.end()
         return False
 
     def call(self, call: _Call, unwanted: Callable[[], bool]) -> Any:
-        """Return the result of a call.
+        """Run a call in the process, and return its result, or its error as a SolverError.
+
+        Args:
+            call: function and arguments.
+            unwanted: predicate that is polled during the call. True aborts the call.
 
         Raises:
-            SolverError: the call raised it, or its result is obsolete.
-            _DiedError: the process ended.
+            SolverError: the call was aborted.
+            _WorkerDiedError: the process ended.
         """
         try:
             self.pipe.send(call)
@@ -177,9 +184,9 @@ class _WorkerProcess:
         return value if fine else SolverError(value)
 
     def last_words(self) -> str:
-        """End the process, and return the last line that it wrote to stderr, or its exit code."""
+        """End the process, and return the last line of its stderr, or its exit code."""
         try:
-            self.process.wait(_EXIT_GRACE_S)  # it has closed its pipe: it is about to end
+            self.process.wait(_EXIT_GRACE_S)  # its pipe is closed, so it is about to end
         except subprocess.TimeoutExpired:
             self.process.kill()
         self.complaints.seek(0)
@@ -213,10 +220,10 @@ def _to_sccl_error(error: Exception) -> ScclError:
 
 
 def main(number: int) -> None:
-    """Serve calls until the pipe is closed: the main function of a worker process.
+    """Execute calls until the pipe is closed (main function of a worker process).
 
     Args:
-        number: the file descriptor of its end of the pipe.
+        number: file descriptor of the worker's end of the pipe.
     """
     pipe = Connection(number)
     while True:
@@ -226,6 +233,6 @@ def main(number: int) -> None:
             return
         try:
             result = (True, fn(*args))
-        except Exception as error:  # noqa: BLE001 - told to the parent
+        except Exception as error:  # noqa: BLE001 - reported to the parent
             result = (False, f"{type(error).__name__}: {error}")
         pipe.send(result)

@@ -33,11 +33,11 @@ def resolve_topology(text: str) -> Topology:
     """Return the topology that ``text`` names.
 
     Args:
-        text: a name of :func:`catalogue_names` (``dgx1``), a generator with its arguments
-            (``torus:4x4``), machines expanded (``power:2:dgx1``), or the path of a ``.json`` file.
+        text: Name from :func:`catalogue_names` (``dgx1``), generator with arguments
+            (``torus:4x4``), expansion of a machine (``power:2:dgx1``), or path of a ``.json`` file.
 
     Raises:
-        InputError: there is none of that name, or the file is not a topology.
+        InputError: No topology has this name, or the file is not a topology.
     """
     if text.endswith(".json") and ":" not in text:
         return load_topology(Path(text))

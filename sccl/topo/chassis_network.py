@@ -1,7 +1,7 @@
 """Copies of a machine joined over their network cards: by switches, rails, or directly.
 
-A latency is that from one card to another, whether there is a switch on the way or not: of the two
-links over a switch each has half.
+A latency counts from one card to another, with or without a switch in between. Each of the two
+links of a path over a switch has half of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sccl.errors import ParameterError, TooLargeError
 MAX_LINKS = 2**20
 
 JoinKind = Literal["switch", "rails", "full"]
-"""One switch for all cards. One for the i-th cards of all copies, or links between all of them."""
+"""One switch for all cards, one for the i-th cards of all copies, or links between all cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Nic:
     """A network card of a machine.
 
     Attributes:
-        ranks: whose data goes over it: the nearest.
-        gb_per_s: its speed one way, 10^9 bytes per second. None: not known.
-        alpha_us: latency from it to another, microseconds. None: not known.
+        ranks: The nearest ranks, whose data passes the card.
+        gb_per_s: Bandwidth per direction, 10^9 bytes per second. None: unknown.
+        alpha_us: Latency to another card, microseconds. None: unknown.
     """
 
     name: str
@@ -43,9 +43,9 @@ class NetworkCards:
     """The network cards of a machine, all alike.
 
     Attributes:
-        ranks: whose data goes over each.
-        gb_per_s: of each, one way.
-        alpha_us: from one to another.
+        ranks: Ranks that use each card.
+        gb_per_s: Bandwidth of each card per direction, 10^9 bytes per second.
+        alpha_us: Latency from one card to another, microseconds.
     """
 
     ranks: tuple[tuple[int, ...], ...]
@@ -59,7 +59,7 @@ def join_chassis(
     """Return copies of a machine, joined by their network cards.
 
     Raises:
-        InputError: a card belongs to no existing rank, or the result exceeds the limits.
+        InputError: A card belongs to no existing rank, or the result exceeds the limits.
     """
     _check_inputs(machine, chassis, cards)
     ranks, switches = machine.ranks * chassis, list(_switches(machine, chassis))
@@ -99,7 +99,7 @@ def join_chassis(
 
 
 def describe_join(chassis: int, joining: JoinKind, cards: NetworkCards) -> str:
-    """Return in words how copies of a machine are joined."""
+    """Describe in words how copies of a machine are joined."""
     how = {
         "switch": "over one switch",
         "rails": "over a switch for the i-th NICs of all",
@@ -115,7 +115,7 @@ def _check_inputs(machine: Topology, chassis: int, cards: NetworkCards) -> None:
     """Check that the machine and its cards can be joined.
 
     Raises:
-        InputError: they cannot, or the result exceeds the limits.
+        InputError: They cannot, or the result exceeds the limits.
     """
     if chassis < 2:
         raise ParameterError(f"the number of nodes is {chassis}, expected 2 or more")
@@ -140,7 +140,7 @@ def _switches(machine: Topology, chassis: int) -> Iterator[Switch]:
 
 
 def _node_of_copy(machine: Topology, node: int, copy: int, chassis: int) -> int:
-    """Return the number of a node of the i-th copy: ranks of all come first."""
+    """Return the number of a node of the i-th copy. The ranks of all copies come first."""
     if node < machine.ranks:
         return copy * machine.ranks + node
     return chassis * machine.ranks + copy * len(machine.switches) + node - machine.ranks
@@ -162,10 +162,10 @@ def _budgets(machine: Topology, copy: int, chassis: int) -> Iterator[Budget]:
 
 
 def _count_cards(cards: NetworkCards) -> Counter[tuple[int, ...]]:
-    """Return how many cards each set of ranks has.
+    """Return the number of cards of each set of ranks.
 
     Raises:
-        ParameterError: a rank has cards with different others.
+        ParameterError: A rank shares its cards with different sets of ranks.
     """
     groups = Counter(tuple(sorted(users)) for users in cards.ranks)
     ranks = Counter(rank for users in groups for rank in users)
@@ -184,7 +184,7 @@ _LinksAndBudgets = tuple[list[Link], list[Budget]]
 def _switched_links(
     ranks: int, chassis: int, cards: NetworkCards, switch: tuple[int, str]
 ) -> _LinksAndBudgets:
-    """Return the links of cards to a switch, and the budgets of links that several ranks share."""
+    """Return the links between cards and a switch, and the budgets of cards of several ranks."""
     node, name = switch
     links: list[Link] = []
     budgets: list[Budget] = []

@@ -1,4 +1,4 @@
-"""Machines of which parts have failed, and machines with links added."""
+"""Remove failed parts from machines, and add links to machines."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def remove_parts(
 ) -> Topology:
     """Return the machine without failed parts, ready for synthesis.
 
-    Remaining ranks keep their order and are renumbered from 0. If a rank is removed, ``labels`` has
-    the former numbers. Budgets lose the removed edges. Bus ids of GPUs stay. The statement that
-    GPUs are numbered in the order of bus ids is dropped with a rank, because the system may or may
-    not still count its GPU.
+    Remaining ranks keep their order and are renumbered from 0. If a rank is removed, ``labels``
+    contains the former numbers. Budgets lose the removed edges. GPUs keep their bus ids. If a rank
+    is removed, the machine no longer states that GPUs are numbered in the order of bus ids, because
+    the system may or may not still count the removed GPU.
 
     Args:
         lanes: Number of lost lanes by link. A link without lanes is removed.
@@ -68,10 +68,10 @@ def remove_parts(
 
 
 def _check_present(topology: Topology, links: set[Edge], ranks: set[int]) -> None:
-    """Check that a machine has the links and ranks to take out.
+    """Check that a machine has the links and ranks to remove.
 
     Raises:
-        ParameterError: it does not.
+        ParameterError: A link or rank is missing.
     """
     for src, dst in sorted(links - topology.edges):
         raise ParameterError(
@@ -89,7 +89,7 @@ def _check_present(topology: Topology, links: set[Edge], ranks: set[int]) -> Non
 def _describe_failures(
     links: set[Edge], fewer: Mapping[Edge, int], ranks: set[int]
 ) -> tuple[str, str]:
-    """Return the failed parts, as a part of the machine's name and as a sentence for its source."""
+    """Describe the failed parts: as a suffix of the machine's name, and for its source."""
     tags = [f"{a}to{b}" for a, b in sorted(links)]
     tags += [f"{a}to{b}x{n}" for (a, b), n in fewer.items()]
     tags += [f"rank{r}" for r in sorted(ranks)]
@@ -100,7 +100,7 @@ def _describe_failures(
 
 
 def _remaining_labels(topology: Topology, gone: set[int]) -> tuple[str, ...]:
-    """Return the labels of the ranks that are left. None where there are none and all are."""
+    """Return the labels of the remaining ranks, empty if there are none and none is needed."""
     if not topology.labels and not gone:
         return ()
     return tuple(topology.label(r) for r in range(topology.ranks) if r not in gone)
@@ -117,10 +117,10 @@ def _remaining_bus_ids(topology: Topology, gone: set[int]) -> BusIds:
 def _remove_lanes(
     topology: Topology, lanes: Mapping[Edge, int]
 ) -> tuple[set[Edge], dict[Edge, int]]:
-    """Return the links that lose all their lanes, and how many the others lose.
+    """Return the links that lose all lanes, and the number of lanes that other links lose.
 
     Raises:
-        ParameterError: there are not as many.
+        ParameterError: A link does not exist or has fewer lanes.
     """
     have = topology.lanes()
     for edge, n in sorted(lanes.items()):
@@ -139,7 +139,7 @@ def _remove_lanes(
 
 
 def add_links(topology: Topology, lanes: Mapping[Edge, int]) -> Topology:
-    """Return the same machine with links added. Those there are already get more lanes.
+    """Return the machine with added links. Existing links get more lanes.
 
     Args:
         lanes: Number of added lanes by edge. New links have the machine's latency and bandwidth.

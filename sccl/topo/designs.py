@@ -1,10 +1,10 @@
 """List names of networks with a given number of ranks and links per rank, by family.
 
-Families are those with known good collectives: Kautz and de Bruijn graphs, circulants and other
-Cayley graphs, grids, HyperX, Slim Fly, and networks made of smaller ones (Zhao et al., NSDI 2025):
-line graphs, degree expansions, Cartesian powers and products. There are many Cayley graphs:
-generators are drawn at random from the seed, and those with the most ranks within the fewest hops
-are kept.
+The families have known good collectives: Kautz and de Bruijn graphs, circulants and other Cayley
+graphs, grids, HyperX, and Slim Fly. Other networks are built from smaller ones (Zhao et al., NSDI
+2025): line graphs, degree expansions, Cartesian powers and products. Because there are many Cayley
+graphs, their generators are drawn at random from the seed, and the graphs with the most ranks
+within the fewest hops are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from math import gcd, isqrt
 from sccl.core.topology import MAX_RANKS
 
 DRAWN_PER_GROUP = 60
-"""Sets of generators that are drawn for each group."""
+"""Number of generator sets to draw for each group."""
 SELECTED_PER_GROUP = 3
 """Number of drawn generator sets to keep for each group."""
 _MAX_GROUPS = 24
@@ -26,11 +26,11 @@ _MAX_GROUPS = 24
 
 @dataclass(frozen=True, slots=True)
 class NetworkSize:
-    """A size of networks.
+    """The size of a network.
 
     Attributes:
-        ranks: how many there are.
-        degree: links out of each rank, and into it.
+        ranks: Number of ranks.
+        degree: Number of links out of each rank, and into it.
     """
 
     ranks: int
@@ -38,9 +38,9 @@ class NetworkSize:
 
 
 def moore_steps(wanted: NetworkSize) -> int:
-    """Return the least number of steps in which any network of this size can reach all ranks.
+    """Return the minimum number of steps in which any network of this size can reach all ranks.
 
-    After s steps a rank's chunk is on 1 + d + ... + d^s ranks at the most (Moore's bound).
+    After s steps a rank's chunk is on at most 1 + d + ... + d^s ranks (Moore bound).
     """
     steps = reached = 0
     while reached + 1 < wanted.ranks:
@@ -50,7 +50,7 @@ def moore_steps(wanted: NetworkSize) -> int:
 
 
 def basic_designs(wanted: NetworkSize, seed: int) -> Iterator[str]:
-    """Yield names of networks of a size that are made of no smaller ones."""
+    """Yield names of networks of a size that are not built from smaller networks."""
     n, d = wanted.ranks, wanted.degree
     if d == n - 1:
         yield f"full:{n}"
@@ -75,9 +75,10 @@ def basic_designs(wanted: NetworkSize, seed: int) -> Iterator[str]:
 
 
 def composite_designs(wanted: NetworkSize) -> Iterator[tuple[str, tuple[NetworkSize, ...]]]:
-    """Yield ways to make a network of a size from smaller ones, and their sizes.
+    """Yield constructions of a network of a size from smaller networks.
 
-    A way is a name in which each ``{}`` is a machine of the size in its place.
+    A construction is a name with a ``{}`` for each smaller network, and the sizes of these
+    networks.
     """
     n, d = wanted.ranks, wanted.degree
     if d > 1 and n % d == 0 and n // d > d:
@@ -98,7 +99,7 @@ def composite_designs(wanted: NetworkSize) -> Iterator[tuple[str, tuple[NetworkS
 
 
 def _factorizations(n: int, count: int, lower_bound: int) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to write a number as a product of so many, ascending, none below the least."""
+    """Yield ascending factorizations of n into ``count`` factors >= ``lower_bound``."""
     if count == 1:
         if n >= lower_bound:
             yield (n,)
@@ -123,7 +124,7 @@ def _hyperx(n: int, degree: int) -> Iterator[str]:
 
 
 def _circulants(n: int, count: int, seed: int) -> Iterator[str]:
-    """Yield circulants of so many offsets: the two next to a root first, then drawn ones."""
+    """Yield circulants with ``count`` offsets, the best of enumerated and drawn sets of offsets."""
     half = (n - 1) // 2
     if count > half:
         return
@@ -132,7 +133,7 @@ def _circulants(n: int, count: int, seed: int) -> Iterator[str]:
         (1, *rest) for rest in islice(combinations(range(2, half + 1), count - 1), DRAWN_PER_GROUP)
     }
     if count == 2:
-        root = isqrt(max((n - 2) // 2, 1))  # of the least diameter (Wong and Coppersmith 1974)
+        root = isqrt(max((n - 2) // 2, 1))  # minimum diameter (Wong and Coppersmith 1974)
         sets |= {(root, root + 1)} if root + 1 <= half else set()
     if count == 1:
         sets = {(1,)}
@@ -151,7 +152,7 @@ def _circulants(n: int, count: int, seed: int) -> Iterator[str]:
 
 
 def _cayley_graphs(n: int, degree: int, seed: int) -> Iterator[str]:
-    """Yield Cayley graphs of groups with so many elements, links one way or both."""
+    """Yield Cayley graphs of groups with n elements, with one-way or two-way links."""
     if degree >= n or n > MAX_RANKS:
         return
     for m, k, turn in islice(_groups(n), _MAX_GROUPS):
@@ -171,7 +172,7 @@ def _cayley_graphs(n: int, degree: int, seed: int) -> Iterator[str]:
 
 
 def _groups(n: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (M, K, R) of groups with n elements, cyclic ones first, then those of few turns."""
+    """Yield (M, K, R) of groups with n elements, the cyclic group first."""
     yield n, 1, 1
     for k in range(2, n):
         if n % k == 0:
@@ -184,9 +185,9 @@ def _groups(n: int) -> Iterator[tuple[int, int, int]]:
 def _unreached_counts(
     m: int, k: int, turn: int, leads: list[tuple[int, int]]
 ) -> tuple[int, ...] | None:
-    """Return how many elements are not reached after each step. None: some never are.
+    """Return the number of elements that are not reached after each step, None if some never are.
 
-    Those of fewer steps, then those that reach more in each, come first.
+    The first entry is the number of steps. So the tuples sort by steps, then by elements left.
     """
     powers = [pow(turn, j, m) for j in range(k)]
     seen, layer, left = {(0, 0)}, {(0, 0)}, m * k - 1

@@ -1,4 +1,4 @@
-"""Machines made of machines: line graphs, degree expansions, Cartesian powers and products.
+"""Build machines from machines: line graphs, degree expansions, Cartesian powers and products.
 
 They keep the properties of the base machines that collectives need (Zhao et al., "Efficient
 Direct-Connect Topologies for Collective Communications", NSDI 2025), so that good schedules of
@@ -23,17 +23,17 @@ _MAX_LINKS = 2**20
 _MAX_NESTED = 32
 
 TopologyResolver = Callable[[str], Topology]
-"""From the name of a machine to the machine."""
+"""Function that returns the machine of a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineExpansion:
-    """A way to make a machine of others.
+    """A construction of a machine from other machines.
 
     Attributes:
-        arguments: description of the arguments after the colon.
-        example: a call that works.
-        make: returns the machine for the arguments.
+        arguments: Description of the arguments after the colon.
+        example: A valid name with arguments.
+        make: Function that returns the machine for the arguments.
     """
 
     name: str
@@ -44,7 +44,7 @@ class MachineExpansion:
 
 
 def expansions() -> tuple[MachineExpansion, ...]:
-    """Return every way to make a machine of others."""
+    """Return all constructions of machines from other machines."""
     return _EXPANSIONS
 
 
@@ -52,7 +52,7 @@ def expand_machine(text: str, resolve: TopologyResolver) -> Topology | None:
     """Return the machine of ``name:arguments``, or None if ``name`` is no expansion.
 
     Raises:
-        InputError: the arguments do not fit, or there is no such machine.
+        InputError: The arguments do not fit, or there is no such machine.
     """
     name, _, arguments = text.partition(":")
     made = next((e for e in _EXPANSIONS if e.name == name), None)
@@ -71,11 +71,11 @@ def expand_machine(text: str, resolve: TopologyResolver) -> Topology | None:
 
 
 def line_graph(topology: Topology) -> Topology:
-    """Return the machine whose ranks are the lanes of another: each leads to those it runs into.
+    """Return the line graph of a machine: its lanes become ranks, linked to the lanes that follow.
 
-    A lane (u, v) leads to each lane (v, w), at the cost of that. A machine of N ranks with d lanes
-    each becomes one of d N ranks with d lanes each, and one more of diameter. Ranks are ordered by
-    the links, and labelled with them.
+    Rank (u, v) gets a link to each rank (v, w), with the cost of lane (v, w). A machine of N ranks
+    with d lanes each becomes a machine of d N ranks with d lanes each, and its diameter grows by
+    one. Ranks have the order of the links, and the links as labels.
 
     Raises:
         ParameterError: there are switches or shared budgets, or the machine would be too large.
@@ -105,7 +105,7 @@ def line_graph(topology: Topology) -> Topology:
 
 
 def _lane_labels(topology: Topology, lanes: Sequence[Link]) -> tuple[str, ...]:
-    """Return links as labels, numbered where they have several lanes."""
+    """Return the label of each lane: its link, with a number if the link has several lanes."""
     seen: Counter[Edge] = Counter()
     labels = []
     for link in lanes:
@@ -116,7 +116,7 @@ def _lane_labels(topology: Topology, lanes: Sequence[Link]) -> tuple[str, ...]:
 
 
 def degree_expansion(topology: Topology, number: int) -> Topology:
-    """Return the degree expansion: every rank so many times, copies linked as the ranks were.
+    """Return the degree expansion: ``number`` copies of each rank, linked as the ranks were.
 
     Each copy of u has a link to each copy of v if u has one to v, so ranks and degrees grow by the
     same factor. Copy c of rank v is rank ``number * v + c``.
@@ -145,11 +145,12 @@ def degree_expansion(topology: Topology, number: int) -> Topology:
 
 
 def cartesian_product(first: Topology, second: Topology) -> Topology:
-    """Return the Cartesian product: one machine in each rank of the other, and the other way.
+    """Return the Cartesian product: a copy of each machine for every rank of the other one.
 
     Rank ``(a, b)`` is ``a * second.ranks + b``. It has the links of a in the first machine, to
     ranks with the same b, and those of b in the second. Switches, budgets and chassis exist once
-    for each rank of the other machine. Chassis are the second's, or else the first's.
+    for each rank of the other machine. The chassis are those of the second machine if it has any,
+    else those of the first.
 
     Raises:
         ParameterError: the machine would be too large.
@@ -198,9 +199,9 @@ class _FactorCopy:
     """A copy of one machine of a product, at one rank of the other machine.
 
     Attributes:
-        place: the other machine's rank, as text that distinguishes the parts of this copy.
-        ranks: the ranks of the product that belong to this copy, in order.
-        first_switch: the node number of its first switch.
+        place: The other machine's rank, as text that distinguishes the parts of this copy.
+        ranks: The ranks of the product that belong to this copy, in order.
+        first_switch: The node number of its first switch.
     """
 
     machine: Topology
@@ -237,10 +238,10 @@ def _combine_sources(made: str, *machines: Topology) -> str:
 
 
 def _check_plain(topology: Topology, kind: str) -> None:
-    """Check that a machine consists of ranks and links alone.
+    """Check that a machine has no switches and no budgets.
 
     Raises:
-        ParameterError: it does not.
+        ParameterError: It has.
     """
     if topology.switches or topology.budgets:
         has = "switches" if topology.switches else "shared budgets"
@@ -251,10 +252,10 @@ def _check_plain(topology: Topology, kind: str) -> None:
 
 
 def _check_size(topology: Topology, ranks: int, links: int, kind: str) -> None:
-    """Check that a machine is not too large to be made.
+    """Check that a machine does not exceed the limits.
 
     Raises:
-        ParameterError: it is.
+        ParameterError: It does.
     """
     if ranks > MAX_RANKS or links > _MAX_LINKS:
         raise ParameterError(
@@ -264,7 +265,7 @@ def _check_size(topology: Topology, ranks: int, links: int, kind: str) -> None:
 
 
 def _parse_count(text: str, minimum: int, default: int | None = None) -> tuple[int, str]:
-    """Return the number and the machine's name of ``2:dgx1``."""
+    """Split ``2:dgx1`` into the number and the machine's name."""
     match = re.fullmatch(r"(?:([1-9][0-9]?):)?(\D.*)", text)
     number = int(match[1]) if match and match[1] else default
     if match is None or number is None or number < minimum:

@@ -63,7 +63,7 @@ def resolve_fabric(text: str) -> Fabric:
     """Return the named fabric: one of :data:`FABRIC_NAMES`, ``hgx2xN``, or a ``.json`` file.
 
     Raises:
-        InputError: there is none of that name, or the file is not a fabric.
+        InputError: No fabric has this name, or the file is not a fabric.
     """
     if text.endswith(".json"):
         return load_fabric(Path(text), resolve_topology)
@@ -86,12 +86,12 @@ def resolve_fabric(text: str) -> Fabric:
 
 
 def _hgx2(name: str, nodes: int) -> Fabric:
-    """Return nodes of SYNDICATE's testbed."""
+    """Return the fabric of ``nodes`` nodes of SYNDICATE's testbed."""
     ranks = _GPUS * nodes
     gpu = _gpu_channel(f"{name}-gpu", nodes)
     cpu = _cpu_channel(f"{name}-cpu", nodes)
     shared: tuple[SharedBudget, ...] = ()
-    if nodes > 1:  # data for the NIC and for the host leave a GPU over its one slot
+    if nodes > 1:  # data for the NIC and for the host leave a GPU over its single slot
         outside, hosts = ranks + nodes, [ranks + r // _GPUS for r in range(ranks)]
         for word, flip in (("from", False), ("to", True)):
             for r in range(ranks):
@@ -110,7 +110,7 @@ def _hgx2(name: str, nodes: int) -> Fabric:
 
 
 def _gpu_channel(name: str, nodes: int) -> Topology:
-    """Return GPUs around NVSwitch, and their NICs around a network."""
+    """Return the machine of the GPU channel: GPUs at NVSwitches, and their NICs at a network."""
     ranks = _GPUS * nodes
     links = [(r, ranks + r // _GPUS, *_half_link_cost(_NVSWITCH)) for r in range(ranks)]
     switches = [f"NVSwitch {k}" for k in range(nodes)]
@@ -121,7 +121,7 @@ def _gpu_channel(name: str, nodes: int) -> Topology:
 
 
 def _cpu_channel(name: str, nodes: int) -> Topology:
-    """Return GPUs around their hosts, and these around a network."""
+    """Return the machine of the CPU channel: GPUs at their hosts, and the hosts at a network."""
     ranks = _GPUS * nodes
     links = [(r, ranks + r // _GPUS, *_PCIE) for r in range(ranks)]
     switches = [f"host {k}" for k in range(nodes)]
@@ -132,7 +132,7 @@ def _cpu_channel(name: str, nodes: int) -> Topology:
 
 
 def _dgx1_pcie() -> Fabric:
-    """Return a DGX-1 by NVLink, and by the PCIe switches below its two sockets."""
+    """Return a DGX-1 with two channels: NVLink, and the PCIe switches of its two sockets."""
     links = [(r, _GPUS + r // 2, *_PCIE) for r in range(_GPUS)]
     links += [(_GPUS + k, _GPUS + 4 + k // 2, *_PCIE) for k in range(4)]
     links.append((_GPUS + 4, _GPUS + 5, *_SOCKET))
@@ -158,7 +158,7 @@ def _machine(
     switches: Sequence[str],
     chassis: tuple[tuple[int, ...], ...],
 ) -> Topology:
-    """Return a machine of links with latencies and bandwidths, each there and back."""
+    """Return a machine of two-way links (u, v, latency in us, bandwidth in GB/s)."""
     links = [
         Link(*edge, 1, alpha, speed)
         for u, v, alpha, speed in both_ways
@@ -176,7 +176,7 @@ def _machine(
 
 
 def _half_link_cost(cost: tuple[float, float]) -> tuple[float, float]:
-    """Return the cost of each of the two links over a switch, of which the latency is told."""
+    """Return the cost of each of the two links over a switch, from the cost of the path."""
     return (cost[0] / 2, cost[1])
 
 

@@ -1,8 +1,9 @@
-"""Topologies made from a formula: ``ring:8``, ``torus:4x4x4``, ``circulant:8:1,3`` and so on.
+"""Generate topologies from formulas: ``ring:8``, ``torus:4x4x4``, ``circulant:8:1,3`` and so on.
 
-By default links of generated topologies have one lane, and most go both ways. Costs are those of
-the V100's NVLink as measured by TACCL, so that tables have a time axis, or those of the machine
-that a generator models. ``torus:4x4@50,25GB+0.5us`` sets others (:mod:`.costs`).
+By default links of generated topologies have one lane, and most go both ways. The default costs are
+those of the machine that a generator models, else those of the V100's NVLink as measured by TACCL,
+so that tables have a time axis. ``torus:4x4@50,25GB+0.5us`` sets other costs
+(:func:`sccl.topo.wiring.apply_costs`).
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class Generator:
     """A family of topologies.
 
     Attributes:
-        arguments: description of the arguments after the colon.
-        example: a call that works.
-        make: returns the wiring for the arguments, without costs (``@``).
+        arguments: Description of the arguments after the colon.
+        example: A valid name with arguments.
+        make: Function that returns the wiring for the arguments, without costs (``@``).
     """
 
     name: str
@@ -94,7 +95,7 @@ def _grid_pairs(sides: tuple[int, ...], *, periodic: bool) -> Iterator[WiredPair
 
 
 def _tpu_v4(text: str) -> Wiring:
-    """Return a slice of a TPU v4 pod: a grid of chips, wrapped around if it is of whole cubes.
+    """Return a slice of a TPU v4 pod: a torus of chips if it consists of whole cubes, else a mesh.
 
     Cubes of 4x4x4 chips have optical switches at their faces. Smaller slices have no wraparound
     (Jouppi et al., ISCA 2023, section 2; Google Cloud, TPU v4). Twisted tori are not supported.
@@ -135,7 +136,7 @@ def _circulant(text: str) -> Wiring:
 
 
 def _circulant_wiring(n: int, jumps: Iterable[int]) -> Wiring:
-    """Return the machine in which each rank is joined to those so far on, around."""
+    """Return the circulant: rank r is joined to rank r + jump modulo n, for each jump."""
     return Wiring(
         n,
         single_dimension(
@@ -149,7 +150,7 @@ def _sorted_pair(a: int, b: int) -> tuple[int, int]:
 
 
 def _switch(text: str) -> Wiring:
-    """Lanes of every rank into and out of a switch: links with a shared budget per rank."""
+    """Return ranks at a switch, as links between all pairs with shared budgets per rank."""
     size, sign, wide = text.partition("x")
     if sign and not re.fullmatch(r"[1-9][0-9]{0,3}", wide):
         raise ValueError("ranks, then (optionally) lanes of each to the switch, such as 8x18")
@@ -236,7 +237,7 @@ def make_wiring(generator: Generator, arguments: str) -> Wiring:
     """Return the wiring of a generator for its arguments, costs (``@``) included.
 
     Raises:
-        ValueError: the arguments do not fit. The text states the expected form.
+        ValueError: The arguments do not fit. The message states the expected form.
     """
     sizes, sign, costs = arguments.partition("@")
     wiring = generator.make(sizes)
@@ -251,8 +252,8 @@ def generate_topology(text: str) -> Topology:
     """Return the topology of ``name:arguments``.
 
     Raises:
-        UnknownNameError: there is no generator of that name.
-        ParameterError: the arguments do not fit.
+        UnknownNameError: No generator has this name.
+        ParameterError: The arguments do not fit.
     """
     name, _, arguments = text.partition(":")
     by_name = {g.name: g for g in _GENERATORS}

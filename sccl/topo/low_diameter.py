@@ -1,7 +1,8 @@
 """Networks of small degree and diameter: generators that :mod:`.generators` lists.
 
-Kautz and de Bruijn graphs are directed. Cayley graphs are symmetric if their generators are. Links
-from a rank to itself are omitted, and parallel links become lanes of one.
+Kautz and de Bruijn graphs are directed. A Cayley graph is undirected if its set of generators
+contains all inverses. Links from a rank to itself are omitted, and parallel links become lanes of
+one link.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MAX_LINKS = 2**20
 
 
 def kautz(text: str) -> Wiring:
-    """Return the generalised Kautz graph: rank v leads to -d v - 1, ..., -d v - d, around.
+    """Return the generalized Kautz graph: links from v to -d v - 1, ..., -d v - d, modulo ranks.
 
     For any number of ranks it has the smallest known diameter (Imase and Itoh, IEEE Transactions on
     Computers, 1981 and 1983). With d^k + d^(k-1) ranks it is the Kautz graph.
@@ -37,10 +38,11 @@ def kautz(text: str) -> Wiring:
 
 
 def de_bruijn(text: str) -> Wiring:
-    """Return the generalised de Bruijn graph: rank v leads to d v, ..., d v + d - 1, around.
+    """Return the generalized de Bruijn graph: links from v to d v, ..., d v + d - 1, modulo ranks.
 
-    With d^k ranks it is the de Bruijn graph, of words of k letters that are shifted by one (Imase
-    and Itoh, IEEE Transactions on Computers, 1981, and Reddy, Pradhan and Kuhl, 1980).
+    With d^k ranks it is the de Bruijn graph, whose ranks are words of k letters and whose links
+    shift a word by one letter (Imase and Itoh, IEEE Transactions on Computers, 1981, and Reddy,
+    Pradhan and Kuhl, 1980).
     """
     degree, ranks = _parse_degree_and_ranks(text)
     steps = ((v, (degree * v + a) % ranks) for v in range(ranks) for a in range(degree))
@@ -58,7 +60,7 @@ def _parse_degree_and_ranks(text: str) -> tuple[int, int]:
 
 
 def _directed_wiring(ranks: int, steps: Iterable[tuple[int, int]]) -> Wiring:
-    """Return links that lead one way, those that are alike as lanes of one."""
+    """Return the wiring of one-way links. Parallel links become lanes of one link."""
     lanes = Counter((a, b) for a, b in steps if a != b)
     if not lanes:
         raise ValueError("a graph with links between different ranks")
@@ -97,7 +99,7 @@ def cayley(text: str) -> Wiring:
 
 
 def _parse_group(text: str) -> tuple[int, int, int]:
-    """Return M, K and R of a group as it is written."""
+    """Parse M, K and R of a group ``MxK`` or ``MxK^R``."""
     match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})(?:\^([0-9]{1,5}))?", text)
     if not match:
         raise ValueError("group sizes, with ^R for a semidirect product")
@@ -108,7 +110,7 @@ def _parse_group(text: str) -> tuple[int, int, int]:
 
 
 def hyperx(text: str) -> Wiring:
-    """Return a grid in which all ranks of a line are joined (HyperX: Ahn et al., SC 2009)."""
+    """Return a HyperX: a grid in which all ranks of a line are joined (Ahn et al., SC 2009)."""
     sides = parse_sides(text)
     ranks = check_ranks(sides)
     if sum(side - 1 for side in sides) * ranks > _MAX_LINKS:
@@ -129,10 +131,10 @@ def _line_pairs(sides: tuple[int, ...], ranks: int) -> Iterator[WiredPair]:
 def slim_fly(text: str) -> Wiring:
     """Return a Slim Fly: 2 q^2 ranks of diameter 2, with (3q - d) / 2 links, q = 4w + d, d = +-1.
 
-    There are two halves of ranks (x, y) modulo a prime q. In the first half, ranks of one x are
-    joined if their y differ by a member of X, in the second by one of X'. Rank (x, y) of the first
-    and (m, c) of the second are joined if y = m x + c (Besta and Hoefler, SC 2014, after McKay,
-    Miller and Siran).
+    Its ranks are two halves of pairs (x, y) modulo a prime q. In the first half, ranks with the
+    same x are joined if their y differ by a member of X, in the second half by a member of X'. Rank
+    (x, y) of the first and (m, c) of the second are joined if y = m x + c (Besta and Hoefler, SC
+    2014, after McKay, Miller and Siran).
     """
     if not re.fullmatch(r"[0-9]{1,3}", text) or not _is_odd_prime(q := int(text)):
         raise ValueError("an odd prime such as 5, of which there are 2 q^2 ranks")
@@ -154,12 +156,12 @@ def _slim_fly_pairs(q: int, first: set[int], second: set[int]) -> Iterator[tuple
 
 
 def _difference_sets(q: int) -> tuple[set[int], set[int]]:
-    """Return X and X': powers of a primitive root, even and odd ones. Each is its own negative."""
+    """Return X and X': even and odd powers of a primitive root, each closed under negation."""
     root = next(g for g in range(1, q) if len({pow(g, e, q) for e in range(q - 1)}) == q - 1)
     powers = [pow(root, e, q) for e in range(q - 1)]
     if q % 4 == 1:
         return set(powers[0::2]), set(powers[1::2])
-    half = (q - 1) // 2  # the power that is -1, odd, so evens below it have odds as negatives
+    half = (q - 1) // 2  # this power is -1 and odd: negatives of even powers are odd
     evens, odds = powers[0:half:2], powers[1:half:2]
     return (
         {p % q for x in evens for p in (x, -x)},

@@ -1,23 +1,25 @@
-"""The machine that is synthesised for: lanes of one speed, and links instead of switches.
+"""Model a machine for synthesis: lanes of one speed, and links instead of switches.
 
 A round is the time in which a lane carries one chunk, so synthesis needs equally fast lanes on the
 whole machine. Their speed is the greatest common divisor of the stated speeds, taken as written
-decimals: lanes of 100, 25 and 12.5 GB/s are 8, 2 and 1 of 12.5 GB/s. The replacement is exact.
+decimals: a lane of 100, 25 or 12.5 GB/s becomes 8, 2 or 1 lanes of 12.5 GB/s. The replacement is
+exact.
 
-Switches are replaced by links between ranks with shared budgets, where that is exactly equivalent.
-A switch forwards every chunk within a step and stores nothing (SCCL section 3.2.1). With a_i lanes
+Switches are replaced by links between ranks with shared budgets, if that is exactly equivalent. A
+switch forwards every chunk within a step and stores nothing (SCCL section 3.2.1). With a_i lanes
 from rank i to it and b_j lanes from it to rank j, chunks x_ij can pass in r rounds if and only if
 
-    sum over j of x_ij <= a_i r   and   sum over i of x_ij <= b_j r:
+    sum over j of x_ij <= a_i r and sum over i of x_ij <= b_j r.
 
-links i->j of min(a_i, b_j) lanes, an egress budget a_i and an ingress budget b_j. Parallel switches
-(planes) over the same ranks, in plane p with k_p a_i and k_p b_j lanes, are one switch with the
-sums: a bipartite multigraph whose degrees are at most K d_v, K the sum of k_p, has an edge
-coloring with K colors that splits each degree as evenly as integers allow (de Werra 1971), so at
-most d_v of each color. Plane p takes k_p colors. Conversely, the loads of planes fit the sums.
+So the switch is replaced by links i->j of min(a_i, b_j) lanes, an egress budget a_i and an ingress
+budget b_j. Parallel switches (planes) over the same ranks, in plane p with k_p a_i and k_p b_j
+lanes, are equivalent to one switch with the sums of their lanes. Proof: let K be the sum of k_p. A
+bipartite multigraph whose degrees are at most K d_v has an edge coloring with K colors that splits
+each degree as evenly as integers allow (de Werra 1971), so each node has at most d_v edges of each
+color. Plane p takes k_p colors. Conversely, the loads of planes fit the sums.
 
-There is no such equivalence if a pair of ranks has two paths with separate lanes, or for switches
-that lead to switches: these are rejected.
+There is no such equivalence if a pair of ranks has two paths with separate lanes, or if switches
+lead to switches. Such machines are rejected.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from sccl.core.topology import Budget, Link, Topology, link_name
 from sccl.errors import TopologyError
 
 MAX_LANES = 10_000
-"""Limit for a link or a budget: 900 and 1.25 GB/s need 720. Unrounded speeds need more, and then
-algorithms have too many chunks for any solver.
+"""Maximum number of lanes of a link or a budget. Speeds of 900 and 1.25 GB/s need 720. Unrounded
+speeds need more lanes, and then algorithms have too many chunks for any solver.
 """
 
 
@@ -45,7 +47,7 @@ class MachineModel:
     Attributes:
         topology: The model, which is the machine itself if all lanes are equally fast and it has
             no switches.
-        notes: Description of the changes, which is also in its ``source``.
+        notes: Descriptions of the changes, which are also in the model's ``source``.
     """
 
     topology: Topology
@@ -56,7 +58,7 @@ def machine_model(topology: Topology) -> MachineModel:
     """Return the model of a machine for k-synchronous synthesis, with exactly the same rates.
 
     Raises:
-        TopologyError: links with lanes of one speed and budgets cannot model the machine.
+        TopologyError: Links with lanes of one speed and budgets cannot model the machine.
     """
     even, speeds = unify_lane_speeds(topology)
     direct, switches = expand_switches(even)
@@ -64,13 +66,13 @@ def machine_model(topology: Topology) -> MachineModel:
 
 
 def unify_lane_speeds(topology: Topology) -> tuple[Topology, str]:
-    """Return the machine with equally fast lanes, and a note on the change (empty: none).
+    """Return the machine with equally fast lanes, and a note on the change (empty: no change).
 
-    A budget counts chunks of the speed that it states, else of its links' speed, or, if these
-    differ, of the speed of the machine.
+    A budget counts chunks at its stated speed. Without a stated speed, it counts them at the speed
+    of its links, or, if these differ, at the speed of the machine.
 
     Raises:
-        TopologyError: the lanes would be more than :data:`MAX_LANES`.
+        TopologyError: A link or budget would have more than :data:`MAX_LANES` lanes.
     """
     stated = set(_stated_speeds(topology))
     if len(stated) == 1:
@@ -93,7 +95,7 @@ def unify_lane_speeds(topology: Topology) -> tuple[Topology, str]:
 
 
 def _stated_speeds(topology: Topology) -> dict[float, str]:
-    """Return every speed that a link or a budget states, and the first of those that do."""
+    """Return every stated speed, with the name of the first link or budget that states it."""
     speeds: dict[float, str] = {}
     for link in topology.links:
         speeds.setdefault(link.gb_per_s, link_name(link.edge))
@@ -104,12 +106,12 @@ def _stated_speeds(topology: Topology) -> dict[float, str]:
 
 
 def _parse_decimal(speed: float) -> Fraction:
-    """Return the number that was written: 12.1 is 121/10, not the nearest double."""
+    """Return a speed as the decimal that was written: 12.1 is 121/10, not the nearest double."""
     return Fraction(str(speed))
 
 
 def _common_divisor(values: Iterable[Fraction]) -> Fraction:
-    """Return the largest number that all of the values are multiples of."""
+    """Return the greatest common divisor of rational values."""
     divisor = Fraction(0)
     for value in values:
         scale = math.lcm(divisor.denominator, value.denominator)
@@ -118,14 +120,14 @@ def _common_divisor(values: Iterable[Fraction]) -> Fraction:
 
 
 class _LaneCounts:
-    """Numbers of lanes of a machine in lanes of the unit, as far as they are not too many."""
+    """Conversion of a machine's lanes to lanes of the unit speed."""
 
     def __init__(self, topology: Topology, unit: Fraction) -> None:
         self._topology = topology
         self._unit = unit
 
     def lanes(self, lanes: int, speed: float) -> int:
-        """Return how many lanes of the unit make up some of another speed."""
+        """Return the number of lanes of the unit speed that replace lanes of a speed."""
         count = lanes * _parse_decimal(speed) / self._unit
         if count > MAX_LANES:
             raise TopologyError(self._refusal())
@@ -146,7 +148,7 @@ class _LaneCounts:
 
 
 def _incommensurable_pair(speeds: Iterable[float]) -> tuple[float, float]:
-    """Return two speeds that have no small common divisor: the pair that has the least."""
+    """Return the pair of speeds with the smallest common divisor."""
     ascending = sorted(speeds)
     pairs = [(a, b) for a in ascending[:64] for b in ascending[-64:] if a < b]
     return min(pairs, key=lambda pair: _common_divisor(map(_parse_decimal, pair)))
@@ -177,7 +179,7 @@ def _mixed_budgets_note(topology: Topology) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a number as short as it can be written and read back."""
+    """Return the shortest text of a number that reads back as the same number."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else str(value)
 
 
@@ -189,12 +191,12 @@ Lanes = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    """Switches of which each has a multiple of the same lanes.
+    """Parallel switches, each with a multiple of the same lanes.
 
     Attributes:
-        nodes: the switches.
-        up: lanes from ranks, of all of them.
-        down: lanes to ranks, likewise.
+        nodes: The switches.
+        up: Total lanes from ranks to these switches.
+        down: Total lanes from these switches to ranks.
     """
 
     nodes: tuple[int, ...]
@@ -202,18 +204,19 @@ class _Plane:
     down: Lanes
 
     def edges(self) -> Iterable[Edge]:
-        """Yield the pairs of ranks that it joins."""
+        """Yield the pairs of ranks that the plane joins."""
         return ((u, v) for u, _ in self.up for v, _ in self.down if u != v)
 
 
 def expand_switches(topology: Topology) -> tuple[Topology, str]:
     """Return the machine with links instead of switches, and a note (empty: no change).
 
-    All lanes are of one speed (:func:`sccl.topo.machine_model.unify_lane_speeds`). The latency of a
-    link is the sum of both links at the switch.
+    All lanes must have one speed (:func:`sccl.topo.machine_model.unify_lane_speeds`). The latency
+    of a new link is the sum of the latencies of the two links over the switch, or the largest such
+    sum if there are parallel switches.
 
     Raises:
-        TopologyError: links and budgets cannot model the switches.
+        TopologyError: Links and budgets cannot model the switches.
     """
     if not topology.switches:
         return topology, ""
@@ -266,7 +269,7 @@ def _check_cascades(topology: Topology) -> None:
 
 
 def _planes(topology: Topology) -> list[_Plane]:
-    """Return the switches, those that are multiples of the same lanes together."""
+    """Return the planes: groups of switches whose lanes are multiples of the same lanes."""
     alike: dict[tuple[Lanes, Lanes], list[tuple[int, int]]] = {}
     for node in range(topology.ranks, topology.ranks + len(topology.switches)):
         up = tuple((k.src, k.lanes) for k in topology.links if k.dst == node)
@@ -297,10 +300,10 @@ def _multiply_lanes(lanes: Lanes, by: int) -> Lanes:
 
 
 def _check_parallel_routes(topology: Topology, planes: Sequence[_Plane]) -> None:
-    """Check that no two ranks have two ways of which each has lanes of its own.
+    """Check that no two ranks are joined by two routes with separate lanes.
 
     Raises:
-        TopologyError: they have.
+        TopologyError: Two ranks are.
     """
     hops = {k.edge: "a link" for k in topology.links if max(k.edge) < topology.ranks}
     for plane in planes:
@@ -329,7 +332,7 @@ def _expand_plane(topology: Topology, plane: _Plane) -> tuple[list[Link], list[B
     for end, side, sides in ((0, "egress of", up), (1, "ingress of", down)):
         for rank, lanes in sides.items():
             rank_links = [k for k in links if k.edge[end] == rank]
-            if sum(k.lanes for k in rank_links) > lanes:  # else the links alone say it
+            if sum(k.lanes for k in rank_links) > lanes:  # else implied by the links
                 switch = topology.switches[plane.nodes[0] - topology.ranks].name
                 name = f"{side} rank {rank} at switch {switch}"
                 budgets.append(Budget(name, tuple(k.edge for k in rank_links), lanes))
@@ -337,7 +340,7 @@ def _expand_plane(topology: Topology, plane: _Plane) -> tuple[list[Link], list[B
 
 
 def _pairs_through_links(plane: _Plane) -> dict[Edge, tuple[Edge, ...]]:
-    """Return for every link of a plane the pairs of ranks whose chunks pass it or its like."""
+    """Map every link of a plane to the pairs of ranks whose chunks pass it or a parallel link."""
     pairs = list(plane.edges())
     users = {(u, s): tuple(e for e in pairs if e[0] == u) for u, _ in plane.up for s in plane.nodes}
     return users | {
@@ -348,10 +351,10 @@ def _pairs_through_links(plane: _Plane) -> dict[Edge, tuple[Edge, ...]]:
 def _remap_budgets(
     topology: Topology, replaced: dict[Edge, tuple[Edge, ...]], planes: Sequence[_Plane]
 ) -> Iterable[Budget]:
-    """Yield the machine's own budgets over the links that take the place of theirs.
+    """Yield the machine's budgets, on the links that replace the links of switches.
 
     Raises:
-        TopologyError: a budget counts some chunk twice, or limits some of several planes only.
+        TopologyError: A budget counts a chunk twice, or limits some but not all parallel switches.
     """
     plane_nodes = {node: plane.nodes for plane in planes for node in plane.nodes}
     for budget in topology.budgets:
@@ -367,7 +370,7 @@ def _remap_budgets(
 
 
 def _parallel_links(edge: Edge, plane_nodes: dict[int, tuple[int, ...]]) -> list[Edge]:
-    """Return the links that chunks may take instead of one, itself among them."""
+    """Return the parallel links of a link, which chunks may take instead, including itself."""
     src, dst = edge
     return [(a, b) for a in plane_nodes.get(src, (src,)) for b in plane_nodes.get(dst, (dst,))]
 

@@ -34,7 +34,7 @@ class Measures:
 
 
 def unreachable_pair(topology: Topology) -> tuple[int, int] | None:
-    """Return two ranks with no path from the one to the other, None if there are none."""
+    """Return two ranks with no path from the first to the second, None if all pairs have paths."""
     forward = distances(topology.successors(), [0])[: topology.ranks]
     if UNREACHED in forward:
         return 0, forward.index(UNREACHED)
@@ -56,7 +56,7 @@ def measure_topology(topology: Topology) -> Measures:
 
 
 def _node_capacities(topology: Topology, end: int) -> tuple[int, ...]:
-    """Return the chunks per round of all links that start (0) or end (1) at each rank together."""
+    """Return the total chunks per round of the links that start (0) or end (1) at each rank."""
     nodes = range(topology.ranks + len(topology.switches))
     lanes: list[dict[Edge, int]] = [{} for _ in nodes]
     for edge, count in topology.lanes().items():
@@ -72,12 +72,14 @@ def _node_capacities(topology: Topology, end: int) -> tuple[int, ...]:
 
 
 def _links_capacity(lanes: Mapping[Edge, int], budgets: Iterable[tuple[set[Edge], int]]) -> int:
-    """Return the chunks per round of some links together.
+    """Return the total chunks per round of some links.
 
-    Exact if any two budgets are nested or disjoint, as in real machines. Otherwise an upper bound.
+    The result is exact if any two budgets are nested or disjoint, as in real machines, and
+    otherwise an upper bound.
 
     Args:
-        budgets: sets of links that share a budget, and its chunks per round.
+        lanes: Chunks per round of each link.
+        budgets: Sets of links that share a budget, and the budget's chunks per round.
     """
     each = dict(lanes)
     larger = []
@@ -147,14 +149,14 @@ class TopoWithoutOutput(ChangedOutput, frozen=True, kw_only=True):
 
 
 def list_output(machines: Iterable[Topology]) -> TopoListOutput:
-    """Return machines, and the generators."""
+    """Return the JSON output for machines, with all generators."""
     return build_output(TopoListOutput, inputs={}, machines=machines, generators=topology_makers())
 
 
 def changed_output(
     kind: type[TopoWithOutput | TopoWithoutOutput], before: Topology, after: Topology, file: Path
 ) -> ChangedOutput:
-    """Return the JSON output."""
+    """Return the JSON output for a changed machine."""
     return build_output(
         kind,
         after,

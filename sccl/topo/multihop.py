@@ -1,10 +1,10 @@
-"""Machines whose messages may pass several links in a step: all pairs of ranks joined, by routes.
+"""Model machines whose messages pass several links in one step, along fixed routes.
 
-A step then costs one latency however far a message goes, and the message loads each link that it
-passes, which is how Swing, Bine trees, recursive doubling and their like are counted. Said with
-links and shared budgets alone: a link for each pair of ranks that has a route, as wide as the
-narrowest link of that, and for each link of the machine a budget over all whose routes pass it. So
-synthesis, bounds, limits, judges and pictures know such machines as they know all others.
+A step costs one latency, however far a message goes, and the message loads each link that it
+passes. This is the usual cost model of Swing, Bine trees, and recursive doubling. The model needs
+only links and shared budgets. Each pair of ranks with a route gets a link, with as many lanes as
+the narrowest link of the route. Each link of the machine becomes a budget over all pairs whose
+routes pass it. So synthesis, bounds, limits, verification, and pictures need no special case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sccl.core.topology import MAX_FULL_MESH_RANKS, UNREACHED, Budget, Link, Top
 from sccl.errors import FormatError, ParameterError
 
 Route = tuple[int, ...]
-"""The nodes that a message passes, from the rank that sends it to the one that gets it."""
+"""The nodes that a message passes, from its source rank to its destination."""
 
 _MAX_RANKS = 256  # each pair of ranks has a link, and budgets have an edge for each link of a route
 _GRID = re.compile(r"(ring|line|mesh|torus|hypercube|hyperx):([0-9]{1,5}(?:x[0-9]{1,5})*)(?:@.*)?")
@@ -35,14 +35,14 @@ def multihop_machine(topology: Topology, how: str = "") -> Topology:
     """Return a machine whose messages pass several links in one step.
 
     Args:
-        how: ``"xy"``: dimension by dimension, of grids, tori and hypercubes by name, the shorter
-            way round, and upwards where both are as long. ``"shortest"``: along shortest paths, of
-            several that on which most is left. The ``.json`` file of routes. Empty: as ``"xy"`` if
-            that is possible, else ``"shortest"``.
+        how: ``"xy"``: dimension by dimension, on grids, tori and hypercubes that their names
+            identify; on tori in the shorter direction, and upwards if both are equally long.
+            ``"shortest"``: shortest paths, chosen greedily by the least load. A path that ends in
+            ``.json``: the routes of this file. Empty: ``"xy"`` if possible, else ``"shortest"``.
 
     Raises:
-        InputError: it has too many ranks, is no grid, some rank is not reached, or routes of a file
-            do not fit.
+        InputError: The machine has too many ranks, is no grid, or has a rank that cannot be
+            reached, or the routes of a file do not fit.
     """
     _check_size(topology)
     sides = _grid_sides(topology.name)
@@ -61,12 +61,12 @@ def multihop_machine(topology: Topology, how: str = "") -> Topology:
 
 
 def machine_from_routes(topology: Topology, routes: Mapping[Edge, Route], name: str) -> Topology:
-    """Return a machine in which pairs of ranks are joined by routes over another's links.
+    """Return a machine whose links are routes over the links of another machine.
 
-    A link's latency is the largest on its route, and its speed that of the slowest lane there.
+    A link's latency is the largest on its route, and its speed is that of the slowest lane there.
 
     Raises:
-        ParameterError: a route passes a shared budget twice, which sets of links cannot say.
+        ParameterError: A route passes a shared budget twice, which a set of links cannot express.
     """
     links = {link.edge: link for link in topology.links}
     passing: dict[Edge, list[Edge]] = defaultdict(list)
@@ -136,7 +136,7 @@ def _check_size(topology: Topology) -> None:
 
 
 def _grid_sides(name: str) -> tuple[int, ...]:
-    """Return the sides of a grid by its name. Empty: it is none."""
+    """Parse the sides of a grid from its name, empty if the name is not that of a grid."""
     match = _GRID.fullmatch(name)
     if not match:
         return ()
@@ -145,10 +145,10 @@ def _grid_sides(name: str) -> tuple[int, ...]:
 
 
 def _dimension_order_routes(topology: Topology, sides: tuple[int, ...]) -> dict[Edge, Route]:
-    """Return routes that go through one dimension after the other.
+    """Return dimension-order routes.
 
     Raises:
-        ParameterError: it is no grid, or a link is missing.
+        ParameterError: The machine is no grid, or a link is missing.
     """
     if not sides or prod(sides) != topology.ranks:
         raise ParameterError(
@@ -170,13 +170,13 @@ def _dimension_order_routes(topology: Topology, sides: tuple[int, ...]) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class _GridRoutes:
-    """Ranks as places of a grid, the last side numbered fastest."""
+    """Dimension-order routes on a grid whose last coordinate varies fastest."""
 
     edges: frozenset[Edge]
     sides: tuple[int, ...]
 
     def route(self, src: int, dst: int) -> Route:
-        """Return the ranks on the way, one dimension after the other, each by the fewest links."""
+        """Return the ranks of a route, dimension by dimension, with the fewest links in each."""
         path = [src]
         for dimension, side in enumerate(self.sides):
             stride = prod(self.sides[dimension + 1 :])
@@ -189,7 +189,7 @@ class _GridRoutes:
         return tuple(path)
 
     def _coordinates_passed(self, start: int, goal: int, side: int, stride: int) -> range:
-        """Return the coordinates that are passed in a line, around its end counted on."""
+        """Return the coordinates passed on a line, not reduced modulo its length."""
         coordinate = start // stride % side
         if coordinate == goal:
             return range(0)
@@ -208,10 +208,10 @@ class _GridRoutes:
 
 
 def _shortest_routes(topology: Topology) -> dict[Edge, Route]:
-    """Return shortest routes, those of few links first, each where most is left.
+    """Return shortest routes, chosen greedily by the least load per lane, short routes first.
 
     Raises:
-        ParameterError: some rank is not reached.
+        ParameterError: A rank cannot be reached.
     """
     back = topology.reversed().successors()
     far = {rank: distances(back, [rank]) for rank in range(topology.ranks)}
@@ -238,13 +238,11 @@ def _shortest_routes(topology: Topology) -> dict[Edge, Route]:
 
 
 def load_checked_routes(file: Path, topology: Topology) -> dict[Edge, Route]:
-    """Return the routes of a file, checked on a machine.
-
-    Pairs of ranks that have no route are not joined.
+    """Load routes from a file and check them on a machine. Pairs without a route are not joined.
 
     Raises:
-        InputError: it cannot be read, or a route passes no link, is there twice, or ends at a
-            switch.
+        InputError: The file cannot be read, or a route uses a missing link, occurs twice, or ends
+            at a switch.
     """
     routes: dict[Edge, Route] = {}
     for number, route in enumerate(load_routes(file)):

@@ -1,8 +1,8 @@
 """Topologies of several levels, most with switches: generators that :mod:`.generators` lists.
 
-Sides are written from the inside out (``rail:8x4``: 8 GPUs in each of 4 nodes), and ranks of a node
-follow one another. Switches are nodes of their own that forward and hold nothing. A latency is that
-of one link, so passing a switch takes two.
+Sides are listed from the inside out (``rail:8x4``: 8 GPUs in each of 4 nodes), and the ranks of a
+node are consecutive. Switches are separate nodes that forward data and store nothing. Each link has
+its own latency, so a path over a switch has the latencies of two links.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ TACOS_COSTS = (
 
 
 def dragonfly(text: str) -> Wiring:
-    """Return groups of ``a`` joined ranks. Each pair of groups is joined between two ranks.
+    """Return a dragonfly: fully joined groups of ``a`` ranks, and one link per pair of groups.
 
-    Group i's links to the groups i+1, i+2, ... start at its ranks 0, 1, ... in turn, so that with
-    a + 1 groups each rank has exactly one (Kim et al., ISCA 2008, with one global link per router).
+    The links of group i to the groups i+1, i+2, ... start at its ranks 0, 1, ... cyclically. So
+    with a + 1 groups each rank has exactly one such link (Kim et al., ISCA 2008, with one global
+    link per router).
     """
     size, _, widths = text.partition(":")
     sides = parse_sides(size)
@@ -57,7 +58,7 @@ def _dragonfly_pairs(members: int, groups: int) -> Iterator[WiredPair]:
 
 
 def switch2d(text: str) -> Wiring:
-    """Return nodes whose ranks share a switch, and switches over the like ranks of all nodes."""
+    """Return nodes with one switch each, and one switch for the i-th ranks of all nodes."""
     sides = parse_sides(text)
     if len(sides) != 2 or min(sides) < 2:
         raise ValueError("ranks per node x nodes, both at least 2")
@@ -77,9 +78,9 @@ def switch2d(text: str) -> Wiring:
 
 
 def ring_full_switch(text: str) -> Wiring:
-    """Return the 3D-RFS of TACOS: rings, each joined fully with others, nodes over switches.
+    """Return the 3D-RFS of TACOS: rings, fully joined within a node, and switches between nodes.
 
-    Rank ``x + ring * (y + full * z)`` is at place x of the ring, y of the full group, z of nodes.
+    Rank ``x + ring * (y + full * z)`` is at position x of ring y of node z.
     """
     sides = parse_sides(text)
     if len(sides) != 3 or min(sides) < 2:
@@ -110,8 +111,9 @@ def _rfs_pairs(ring: int, full: int, nodes: int) -> Iterator[WiredPair]:
 def fat_tree(text: str) -> Wiring:
     """Return the fat tree of switches with k ports (Al-Fares et al., SIGCOMM 2008).
 
-    k pods of k/2 edge and k/2 aggregation switches, k/2 ranks at each edge switch, and (k/2)^2 core
-    switches, of which the i-th k/2 join the i-th aggregation switches of all pods.
+    It has k pods of k/2 edge and k/2 aggregation switches, k/2 ranks at each edge switch, and
+    (k/2)^2 core switches. The i-th group of k/2 core switches joins the i-th aggregation switches
+    of all pods.
     """
     ports = parse_count(text, 2)
     if ports % 2:
@@ -145,9 +147,9 @@ def rail(text: str) -> Wiring:
     """Return nodes of GPUs around a switch, and a leaf switch for the i-th GPUs of all nodes.
 
     Each pod has separate leaf switches. Every leaf is linked to every spine switch. Speeds are
-    those of a DGX H100 (450 GB/s to NVSwitches, a NIC of 50 GB/s per GPU). The links to spines
-    together match the rate into their leaf from below, in whole NICs. A latency of 0.7 us a link is
-    assumed.
+    those of a DGX H100 (450 GB/s to NVSwitches, a NIC of 50 GB/s per GPU). The links of a leaf to
+    the spines together have at least the bandwidth of the NICs below it, in whole NICs. A latency
+    of 0.7 us per link is assumed.
     """
     size, sign, spines_text = text.partition(":")
     sides = parse_sides(size)
@@ -199,13 +201,14 @@ def _chassis(inner: int, nodes: int) -> tuple[tuple[int, ...], ...]:
 
 _DOUBLE_NVLINK_PAIRS = ((0, 1), (0, 4), (1, 3), (2, 3), (2, 6), (4, 5), (5, 7), (6, 7))
 _SINGLE_NVLINK_PAIRS = ((0, 2), (0, 3), (1, 2), (1, 5), (3, 7), (4, 6), (4, 7), (5, 6))
-"""Pairs of GPUs of a DGX-1 with two NVLinks, and with one."""
+"""Pairs of GPUs of a DGX-1 that are joined by two NVLinks, and by one."""
 
 
 def ndv2(text: str) -> Wiring:
-    """Return NDv2 chassis around a switch: GPU 0 of each sends to it, and GPU 1 hears from it.
+    """Return NDv2 chassis at a switch: GPU 0 of each sends to it, and GPU 1 receives from it.
 
-    As TE-CCL (SIGCOMM 2024, appendix H and its public code) has them from three chassis on.
+    This is the model of TE-CCL (SIGCOMM 2024, appendix H and its public code) for three or more
+    chassis.
     """
     chassis = parse_count(text, 2)
     ranks = check_ranks((8, chassis))
@@ -232,13 +235,13 @@ def ndv2(text: str) -> Wiring:
 
 
 def dgx2(text: str) -> Wiring:
-    """Return DGX-2 chassis: 16 GPUs around a switch, and a NIC for each pair of GPUs.
+    """Return DGX-2 chassis: 16 GPUs at a switch, and a NIC for each pair of GPUs.
 
-    GPU 2p+1 sends through NIC p, and GPU 2p hears from it. Two chassis are joined NIC by NIC, as
-    TE-CCL (SIGCOMM 2024, its public code) has them. From three on all NICs are at one network, in
-    which each reaches every other (as in DGX-2 pods with a fat tree of InfiniBand, and in the
-    DGX-2 of TACCL, NSDI 2023): that it never narrows is assumed. Between chassis alpha is 2.6 us,
-    half of it on each side of the network.
+    GPU 2p+1 sends through NIC p, and GPU 2p receives from it. Two chassis are joined NIC by NIC, as
+    in TE-CCL (SIGCOMM 2024, its public code). The NICs of three or more chassis are at one network
+    in which each NIC reaches every other NIC, as in DGX-2 pods with a fat tree of InfiniBand and in
+    the DGX-2 of TACCL (NSDI 2023). The network is assumed to be non-blocking. Between chassis alpha
+    is 2.6 us. If there is a network, each side of it has half.
     """
     chassis = parse_count(text, 2)
     ranks = check_ranks((16, chassis))

@@ -1,7 +1,7 @@
 """Parse ranks and links in user input: by number, or by the machine's labels.
 
-Numbers are always rank numbers, so a label that is a number (on a machine with ranks taken out)
-never refers to another rank than the number does.
+Numbers are always rank numbers. Labels may be numbers too, on a machine with removed ranks. Such a
+label never refers to another rank than the number does.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _NUMBER = re.compile(r"-?[0-9]{1,7}")
 
 @dataclass(frozen=True, slots=True)
 class LinkName:
-    """A link as it was written.
+    """A link in user input.
 
     Attributes:
-        both_ways: whether the way back is meant too, if there is one.
-        lanes: how many of its lanes. None: all of them.
+        both_ways: Whether the link includes its reverse, if there is one.
+        lanes: Number of its lanes. None: all of them.
     """
 
     src: int
@@ -32,13 +32,13 @@ class LinkName:
     lanes: int | None
 
     def edges(self, topology: Topology) -> tuple[Edge, ...]:
-        """Return the links of a machine that are meant. If there is none, the one way, to fail."""
+        """Return the named links of a machine. If none exists, return the first, to fail later."""
         directions = [(self.src, self.dst), (self.dst, self.src)][: 2 if self.both_ways else 1]
         return tuple(edge for edge in directions if edge in topology.edges) or (directions[0],)
 
 
 def parse_rank(topology: Topology, name: str | int) -> int:
-    """Return the rank of a number or label. The caller checks the range of a number.
+    """Parse a rank from a number or label. The caller checks the range of a number.
 
     Raises:
         UnknownNameError: No rank has this name.
@@ -69,11 +69,11 @@ def parse_rank(topology: Topology, name: str | int) -> int:
 
 
 def parse_link(topology: Topology, text: str) -> LinkName:
-    """Return the link of ``0-4`` (both ways), ``0>4`` or ``0->4``, and ``:n`` for n of its lanes.
+    """Parse a link ``0-4`` (both ways), ``0>4`` or ``0->4``, with ``:n`` for n of its lanes.
 
     Raises:
-        UnknownNameError: an end is not known.
-        ParameterError: it is of another form, or can be read in several ways.
+        UnknownNameError: An end is unknown.
+        ParameterError: The text has another form, or is ambiguous.
     """
     readings = list(dict.fromkeys(_interpretations(topology, text)))
     if len(readings) > 1:
@@ -96,10 +96,10 @@ def parse_link(topology: Topology, text: str) -> LinkName:
 
 
 def _refuse_lanes(topology: Topology, text: str) -> None:
-    """Check that a link's name does not end in an invalid number of lanes.
+    """Raise an error if only the number of lanes makes a link's name invalid.
 
     Raises:
-        ParameterError: it does, and the rest is a link.
+        ParameterError: The number of lanes is invalid, and the rest is a link.
     """
     link, colon, lanes = text.rpartition(":")
     if colon and any(_interpretations(topology, link)):
@@ -111,11 +111,11 @@ def _refuse_lanes(topology: Topology, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LinkSelection:
-    """Links, some of which only lanes are meant of.
+    """Links with all or some of their lanes.
 
     Attributes:
-        complete_links: links with all their lanes.
-        lanes: of other links, how many.
+        complete_links: Links with all their lanes.
+        lanes: Number of selected lanes of each other link.
     """
 
     complete_links: frozenset[Edge]
@@ -123,7 +123,7 @@ class LinkSelection:
 
 
 def parse_links(topology: Topology, names: Iterable[str | LinkName]) -> LinkSelection:
-    """Return the links of a machine that names say, as :func:`parse_link` reads them.
+    """Parse the names of links of a machine with :func:`parse_link`.
 
     Raises:
         InputError: a name means no rank, or several.
@@ -143,7 +143,7 @@ def parse_links(topology: Topology, names: Iterable[str | LinkName]) -> LinkSele
 
 
 def parse_added_lanes(topology: Topology, names: Iterable[str | LinkName]) -> dict[Edge, int]:
-    """Return the lanes that are added to a machine, by link. One where nothing else is said.
+    """Parse the number of added lanes of each link, one by default.
 
     Raises:
         InputError: a name means no rank, or several.
@@ -158,7 +158,7 @@ def parse_added_lanes(topology: Topology, names: Iterable[str | LinkName]) -> di
 
 
 def _interpretations(topology: Topology, text: str) -> Iterator[LinkName]:
-    """Yield the possible meanings of a text, whose names may contain the separators."""
+    """Yield the possible meanings of a text. Labels may contain the separators."""
     bodies: list[tuple[str, int | None]] = [(text, None)]
     if tail := re.fullmatch(r"(.+):([0-9]{1,7})", text, re.DOTALL):
         bodies.append((tail[1], int(tail[2])))
@@ -173,7 +173,7 @@ def _interpretations(topology: Topology, text: str) -> Iterator[LinkName]:
 
 
 def _node_number(topology: Topology, name: str) -> int | None:
-    """Return the node of a number, a label, or the name of a switch. None: there is none."""
+    """Return the node with a number, a label, or the name of a switch, None if there is none."""
     return int(name) if re.fullmatch(r"[0-9]{1,7}", name) else _labeled_node(topology, name)
 
 

@@ -1,8 +1,9 @@
 """Define the wiring of generated topologies: pairs of joined nodes, and costs of links.
 
-Names may have costs: ``torus:4x4x4@50,25,12.5GB+0.5,0.5,1us``. After ``@``: the bandwidth of one
-lane in GB (10^9 bytes per second), the latency of a link in us, or both with a plus between them.
-One number for all links, or one for each dimension in turn.
+Names may have costs: ``torus:4x4x4@50,25,12.5GB+0.5,0.5,1us``. The ``@`` is followed by the
+bandwidth of one lane in GB (10^9 bytes per second), the latency of a link in us, or both with a
+plus between them. Each is one number for all links, or one number per dimension, in the order of
+the dimensions.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ GB_PER_S = 25.0
 NVLINK_COSTS = "alpha from TACCL (NSDI 2023) Table 1, NVLink on NDv2; GB/s of one NVLink 2.0 lane"
 
 WiredPair = tuple[int, int, int]
-"""Two nodes that are joined both ways, and of which dimension their links are, from 0."""
+"""Two nodes that are joined both ways, and the dimension of their links, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,15 @@ class Wiring:
 
 
 def single_dimension(pairs: Iterable[tuple[int, int]]) -> Iterator[WiredPair]:
-    """Yield pairs as all of the first dimension."""
+    """Assign pairs to the first dimension."""
     return ((a, b, 0) for a, b in pairs)
 
 
 def parse_count(text: str, minimum: int) -> int:
-    """Return a number of ranks, or of another thing that a machine has many of.
+    """Parse a count, for example of ranks or switches.
 
     Raises:
-        ValueError: it is none, or below the minimum.
+        ValueError: It is no count, or below the minimum.
     """
     if not re.fullmatch(r"[0-9]{1,7}", text) or int(text) < minimum:
         raise ValueError(f"a whole number from {minimum} to 9999999")
@@ -87,10 +88,10 @@ def parse_count(text: str, minimum: int) -> int:
 
 
 def parse_sides(text: str) -> tuple[int, ...]:
-    """Return the sides of ``4x4x4``.
+    """Parse the sides of ``4x4x4``.
 
     Raises:
-        ValueError: they are none, or make too many ranks.
+        ValueError: The text is not a list of sides.
     """
     sides = text.split("x")
     if not all(re.fullmatch(r"[0-9]{1,6}", s) and int(s) >= 1 for s in sides):
@@ -99,10 +100,10 @@ def parse_sides(text: str) -> tuple[int, ...]:
 
 
 def check_ranks(sides: Iterable[int], max_ranks: int = MAX_RANKS) -> int:
-    """Return how many ranks sides make.
+    """Return the number of ranks of a grid with these sides.
 
     Raises:
-        ValueError: they are too many.
+        ValueError: There are too many.
     """
     ranks = prod(sides)
     if ranks > max_ranks:
@@ -124,7 +125,8 @@ def apply_costs(dimensions: Sequence[Dimension], text: str) -> tuple[Dimension, 
         text: Costs without the ``@``.
 
     Raises:
-        ValueError: The form is wrong, or it has neither one number for all nor one for each.
+        ValueError: The form is wrong, or the count of numbers is neither one nor that of the
+            dimensions.
     """
     updated = tuple(dimensions)
     seen: set[str] = set()

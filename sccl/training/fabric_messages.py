@@ -1,11 +1,11 @@
-"""Collect messages over a fabric's machine, with their dependencies.
+"""Collect the messages of a plan over a fabric, with their dependencies, for simulation.
 
-The channels of a fabric and their shared resources make one topology. Each channel has its own
-nodes, so that a pair of ranks may have several links. In addition there are clocks: links to nodes
-of their own, on which a task takes its time alone, for launches and computations.
+The channels of a fabric and their shared resources form one topology. Each channel has its own
+nodes, so a pair of ranks may have several links. Additional links, called clocks, model durations
+of launches and computations: each task has a clock for itself.
 
-Messages also come from a synthesizer's schedules. Each transfer starts as soon as its data are
-there, not at the time in the schedule, because links may be busy with other motifs.
+Messages also come from a synthesizer's schedules. Each transfer starts as soon as its data have
+arrived, not at the time in the schedule, because links may be busy with other motifs.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _FAST_GB_PER_S = 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkMachine:
-    """A fabric as one machine.
+    """A fabric as one topology.
 
     Attributes:
-        topology: of all channels, and of clocks.
-        links: of each channel, the places of its links among all.
-        hub: the node from which all clocks lead.
-        clocks: where each leads.
-        clock_links: the places of their links.
+        topology: Topology of all channels and clocks.
+        links: For each channel, indices of its links in the topology.
+        hub: Node from which all clocks start.
+        clocks: Node at which each clock ends.
+        clock_links: Index of each clock in the links of the topology.
+        ranks: Number of ranks of the fabric.
     """
 
     topology: Topology
@@ -48,15 +49,15 @@ class LinkMachine:
     ranks: int
 
     def node(self, channel: int, rank: IntArray) -> IntArray:
-        """Return the nodes of ranks as a channel joins them."""
+        """Return the nodes of ranks in a channel."""
         return rank + channel * self.ranks
 
 
 def build_link_machine(fabric: Fabric, clocks: int) -> LinkMachine:
-    """Return the machine of a fabric, and so many clocks.
+    """Return the topology of a fabric with some clocks.
 
     Raises:
-        TopologyError: it is none.
+        TopologyError: The result is not a valid topology.
     """
     machines = [channel.topology for channel in fabric.channels]
     hub = fabric.ranks * len(machines)
@@ -98,7 +99,11 @@ def build_link_machine(fabric: Fabric, clocks: int) -> LinkMachine:
 
 
 def _link_budgets(fabric: Fabric, edges: list[dict[Edge, Edge]]) -> list[Budget]:
-    """Return the budgets of channels and the shared resources, for links of this topology."""
+    """Return the budgets of channels and of shared resources, for links of the new topology.
+
+    Args:
+        edges: For each channel, the edge in the new topology of each of its edges.
+    """
     budgets = []
     numbers = {channel.name: k for k, channel in enumerate(fabric.channels)}
     for channel in fabric.channels:
@@ -114,19 +119,20 @@ def _link_budgets(fabric: Fabric, edges: list[dict[Edge, Edge]]) -> list[Budget]
 
 
 _MAX_COSTS = 2**22
-"""Costs of all sizes on all links, which are all told."""
+"""Largest number of transfer times, one for each message size and link."""
 
 _MAX_TICKS = 2**60
 
 PS_PER_NS = 1000
 NO_GATE = -1
-"""In place of a gate."""
+"""Value in place of a gate."""
 
 
 class MessageScript:
     """Messages over a machine with their dependencies, added one by one.
 
-    Paths are numbered. Those to clocks come first, in their order.
+    Routes are numbered. Those of clocks come first, in their order. A gate opens when all messages
+    and gates that it waits for have arrived or opened.
     """
 
     def __init__(self, machine: LinkMachine) -> None:
@@ -142,22 +148,25 @@ class MessageScript:
     def add_routes(
         self, source: IntArray, target: IntArray, length: IntArray, link: IntArray
     ) -> int:
-        """Add ways, and return the number of the first.
+        """Add routes, and return the number of the first one.
 
         Args:
-            link: all links of the first, then those of the second ..
+            source: Source node of each route.
+            target: Target node of each route.
+            length: Number of links of each route.
+            link: Links of all routes, one route after the other.
         """
         self._route_rows.append((source, target, length, link))
         self.route_count += len(length)
         return self.route_count - len(length)
 
     def add_gates(self, many: int = 1) -> int:
-        """Add gates, and return the number of the first."""
+        """Add gates, and return the number of the first one."""
         self.gates += many
         return self.gates - many
 
     def add_gate_inputs(self, gate: int, others: Iterable[int]) -> None:
-        """Let a gate wait for others."""
+        """Make a gate wait for other gates."""
         self._counts += [(awaited, gate) for awaited in others]
 
     def add_messages(  # noqa: PLR0913, PLR0917 - columns
@@ -169,7 +178,16 @@ class MessageScript:
         opens: IntArray,
         starts: IntArray | None = None,
     ) -> None:
-        """Add messages: of some bytes, or that take their time alone. With the gates of each."""
+        """Add messages with their gates.
+
+        Args:
+            route: Route number of each message, shape (messages,).
+            size: Bytes of each message.
+            ns: Minimal duration of each message, in nanoseconds.
+            waits: Gate that each message waits for.
+            opens: Gate that waits for the arrival of each message.
+            starts: Gate that waits for the start of each message. None: no gates.
+        """
         start_gates = np.full(len(route), NO_GATE) if starts is None else starts
         self._columns.append((route, size, ns, waits, opens, start_gates))
         self.messages += len(route)
@@ -177,10 +195,11 @@ class MessageScript:
     def add_schedule(self, sent: ScheduledMessages, route: int, gate: int) -> int:
         """Add the messages of a schedule after a gate.
 
-        Return the gate that opens after all arrivals.
-
         Args:
-            route: Path of the first message. Those of the others follow.
+            route: Route of the first message. The others have the next numbers.
+
+        Returns:
+            Gate that opens after all arrivals.
         """
         first, end = self.add_gates(sent.gates), self.add_gates()
         waits, opens, starts = (
@@ -196,10 +215,13 @@ class MessageScript:
         return end
 
     def arrival_times_ps(self, longest_ns: int) -> IntArray:
-        """Return when each message arrives, in picoseconds.
+        """Return the arrival time of each message in picoseconds, by simulation.
+
+        Args:
+            longest_ns: Longest duration of a task, in nanoseconds.
 
         Raises:
-            InputError: it takes more ticks than are counted, or there are too many costs.
+            InputError: The simulation needs too many ticks or transfer times.
         """
         machine = self.machine
         route, size, ns, waits, opens, starts = (
@@ -244,16 +266,16 @@ class MessageScript:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScheduledMessages:
-    """Transfers of a schedule; gates are numbered from 0 on, -1: none.
+    """Transfers of a schedule. Gates have numbers from 0. -1: no gate.
 
     Attributes:
-        link: of each, by its place in the links of the channel.
-        size: bytes.
-        waits: the gate that each waits for.
-        arrivals: the gate that counts its arrival.
-        starts: the gate that counts its start.
-        gates: how many there are.
-        counts: gates, and by which others their openings are counted.
+        link: Link of each transfer, as an index in the links of the channel.
+        size: Bytes of each transfer.
+        waits: Gate that each transfer waits for.
+        arrivals: Gate that waits for the arrival of each transfer.
+        starts: Gate that waits for the start of each transfer.
+        gates: Number of gates.
+        counts: Pairs of a gate and of another gate that waits for it.
     """
 
     link: IntArray
@@ -287,7 +309,7 @@ def build_schedule_messages(schedule: Schedule, machine: Topology) -> ScheduledM
 
 
 def link_bytes(schedule: Schedule) -> dict[int, int]:
-    """Return the bytes that each link carries in all."""
+    """Return the total bytes that each link carries."""
     sizes = schedule.chunk_bytes
     if isinstance(sizes, int):
         link, count = np.unique(np.asarray(schedule.link), return_counts=True)

@@ -1,19 +1,19 @@
-"""Simulate a plan with all its messages over links.
+"""Simulate all messages of a plan over links.
 
-Each motif sends the messages of its carrier, step after step, over the paths of its cost model. A
-step begins after all arrivals of the previous one. Messages of all concurrent motifs meet at the
-links (:mod:`sccl.sim`), which serve them in order of arrival. Incast increases the bytes, as in the
-costs of motifs. A motif alone around a switch therefore takes its modelled time. Elsewhere costs
-are approximations, and this simulation is the reference.
+Each motif sends the messages of its carrier, step after step, over the routes of its cost model. A
+step begins after all arrivals of the previous one. Links (:mod:`sccl.sim`) serve the messages of
+concurrent motifs in order of arrival. Incast increases the bytes, as in the cost model. A motif
+alone around a switch therefore takes its modelled time. On other topologies the cost model is an
+approximation, and this simulation is the reference.
 
-A plan takes longer than it claims for two reasons, which are reported separately: a motif alone
+A plan may take longer than it claims for two reasons, which are reported separately: a motif alone
 takes longer than modelled (:func:`simulate_in_isolation`), and messages wait for other motifs. A
 plan counts the average load of a motif on a link, but its messages come in bursts. A step that
 waits for a burst of another motif ends later, and so do all later steps, although the average load
 fits. The fluid model does not show this either.
 
 Computations that channels slow down take their claimed time. Motifs that a synthesizer planned send
-the messages of its schedules, as soon as their data are there. A link is then free during a
+the messages of its schedules as soon as their data have arrived. A link is then free during a
 message's latency, which schedules may count as busy time.
 """
 
@@ -50,12 +50,12 @@ from sccl.training.timeline_models import (
 from sccl.training.validate.plan_costs import recipe_motifs
 
 MAX_MESSAGES = 2**20
-"""Messages, each as often as it has links: a second or so."""
+"""Largest number of messages times links. Their simulation takes about a second."""
 
 _CARRIER_BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
 
 _MotifKey = tuple[str, int]
-"""A collective and a motif of its option; of a computation 0."""
+"""Id of an operation, and index of a motif of its option. For a computation the index is 0."""
 
 
 def simulate_on_links(
@@ -68,13 +68,14 @@ def simulate_on_links(
     """Simulate a plan message by message.
 
     Args:
-        timeline: Claimed timeline of the plan. Motifs use the same streams of channels here.
+        timeline: Claimed timeline of the plan. The simulation keeps its assignment of motifs to
+            streams.
         iterations: Number of counted iterations, at least 2.
         most_sent: Largest number of messages times links.
-        planner: Planner of motifs that name one. None: these are not simulated.
+        planner: Planner for motifs whose carrier is a synthesizer. None: such motifs are an error.
 
     Raises:
-        TooLargeError: It sends more.
+        TooLargeError: The plan sends more than ``most_sent``.
         InputError: Some motifs cannot be simulated.
     """
     tasks = _plan_tasks(plan, timeline, iterations)
@@ -92,10 +93,11 @@ def simulate_in_isolation(
     """Simulate a plan message by message, with all links for each motif alone.
 
     Args:
-        timeline: This and the other arguments are those of :func:`simulate_on_links`.
+        timeline: Claimed timeline of the plan. All arguments have the same meaning as for
+            :func:`simulate_on_links`.
 
     Raises:
-        TooLargeError: It sends more.
+        TooLargeError: The plan sends more than ``most_sent``.
         InputError: Some motifs cannot be simulated.
     """
     tasks = _plan_tasks(plan, timeline, iterations)
@@ -138,7 +140,7 @@ def _plan_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> 
 def _simulate_ends_ns(
     plan: TrainingPlan, tasks: Sequence[StepTask], sent: Mapping[_MotifKey, _MotifMessages]
 ) -> list[float]:
-    """Return when tasks end, in nanoseconds, as their messages meet on the way."""
+    """Return the ends of tasks in nanoseconds, with contention between all messages."""
     parts = dict.fromkeys(task.key[:2] for task in tasks)
     script = MessageScript(build_link_machine(plan.fabric, len(parts)))
     rows = _write_tasks(plan, tasks, sent, script, {part: k for k, part in enumerate(parts)})
@@ -163,7 +165,7 @@ class _MotifMessages:
 
     @property
     def row_count(self) -> int:
-        """Return how many messages there are, each as often as it has links, and once more."""
+        """Return the sum over messages of their number of links plus 1."""
         count = 0 if self.messages is None else len(self.messages.step) + len(self.messages.link)
         return count + sum(2 * len(batch.link) for batch in self.schedules)
 
@@ -175,7 +177,7 @@ def _messages_by_motif(
 
     Raises:
         TooLargeError: There are too many messages over links.
-        InputError: Recipes do not make these motifs, or a synthesizer planned some.
+        InputError: A motif does not follow from its recipe, or its carrier has no known messages.
     """
     costs = MotifCosts(plan.fabric)
     numbers = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
@@ -232,7 +234,7 @@ def _write_tasks(
     script: MessageScript,
     clock_of: Mapping[_MotifKey, int],
 ) -> list[tuple[int, int]]:
-    """Add the messages of tasks, and return the first message and the end of each.
+    """Add the messages of tasks. Return the range of message numbers of each task.
 
     A task is ready when all its dependencies have ended. A motif also waits for its predecessors in
     the streams. Launches and computations use clocks of their own.
@@ -269,7 +271,7 @@ def _add_motif_messages(
     """Add the messages of a motif after a gate. Return the gate that opens after all arrivals.
 
     Args:
-        route: First of its paths.
+        route: First of its routes.
     """
     for batch in outgoing.schedules:
         gate = script.add_schedule(batch, route, gate)
@@ -286,7 +288,7 @@ def _add_motif_messages(
 
 
 def _add_motif_routes(script: MessageScript, outgoing: _MotifMessages) -> int:
-    """Add the ways of a motif's messages, in the order in which they come."""
+    """Add the routes of a motif's messages, in the order of messages. Return the first number."""
     machine, sent = script.machine, outgoing.messages
     if sent is None:
         link = machine.links[outgoing.channel][np.concatenate([k.link for k in outgoing.schedules])]
@@ -322,7 +324,10 @@ def _isolated_ends_ns(tasks: Sequence[StepTask], took: Mapping[_MotifKey, float]
 def _issue_order_ends_ns(
     tasks: Sequence[StepTask], end_of: Callable[[int, float], float]
 ) -> list[float]:
-    """Return when tasks end, by when each is ready. A motif is so once those before it are."""
+    """Return the ends of tasks, given the end as a function of the time of readiness.
+
+    A motif is ready no earlier than all motifs before it.
+    """
     ends: list[float] = []
     issued = 0.0
     for number, task in enumerate(tasks):

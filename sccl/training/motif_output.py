@@ -74,7 +74,7 @@ class MotifOutput(Output, frozen=True, kw_only=True):
     motifs: tuple[MotifPart, ...]
 
 
-def motif_output(  # noqa: PLR0913 - a question
+def motif_output(  # noqa: PLR0913 - independent inputs
     collective: str, recipe: str, ranks: int, *, size: str, item_bytes: int, root: int | None
 ) -> MotifOutput:
     """Return the motifs of a recipe for a collective of ranks 0 to P - 1.
@@ -136,7 +136,7 @@ def _motif_parts(
 
 
 def rule_rows(collective: str) -> list[tuple[str, str, str]]:
-    """Return for each rule of a collective its notation, its result, and its source.
+    """Return the notation, the result, and the source of each rule for a collective.
 
     Raises:
         UnknownNameError: There is no such collective.

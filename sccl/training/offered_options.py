@@ -1,4 +1,4 @@
-"""Options that a fabric offers for a workload: found, written, and told by kinds of collectives."""
+"""Derive, write, load, and group the options that a fabric offers for a workload."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedOptions:
-    """Options, and the file that they are from."""
+    """Options and their file."""
 
     file: Path
     offered: OfferedOptions
@@ -40,7 +40,7 @@ class OptionGroup:
     """Equal collectives, and their offered options.
 
     Attributes:
-        names: Their ids.
+        names: Ids of the collectives.
     """
 
     collective: str
@@ -54,13 +54,14 @@ class OptionGroup:
 def load_option_files(
     words: Iterable[str | Path], unread: UnreadFiles | None = None
 ) -> tuple[list[LoadedOptions], list[str | Path]]:
-    """Return the options that are named, and the words that name anything else.
+    """Load the named files of options, and return them with the remaining words.
 
     Args:
-        unread: takes the files that cannot be read. None: they are refused.
+        words: Files and other words.
+        unread: Collector of files that cannot be read. None: such a file is an error.
 
     Raises:
-        InputError: a file says that it holds some and holds none, or was edited.
+        InputError: A file of options is invalid or was edited.
     """
     held, rest = select_files(words, frozenset({OPTION}))
     loaded = []
@@ -80,7 +81,7 @@ def enumerate_options(
     """Return a fabric's options for the collectives of a workload, as offered to a plan.
 
     Args:
-        on_progress: Function that receives progress. It has no period and no bound.
+        on_progress: Function that receives progress, without period and bound.
         first: Function that is called before a compilation without a cache.
 
     Raises:
@@ -111,22 +112,22 @@ def enumerate_options(
 
 
 def write_options(path: Path, offered: OfferedOptions) -> None:
-    """Write the file of options, whole or not at all.
+    """Write the file of options atomically.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: The file cannot be written.
     """
     write_atomically(path, to_text(offered_options_to_wire(offered)))
 
 
 def option_faults(loaded: LoadedOptions, costs: CostTable | None) -> tuple[PlanFault, ...]:
-    """Return the violations of options. They are derived again for this.
+    """Return the violations of options, which are derived again for comparison.
 
     Args:
-        costs: Table of costs of the options. None: it is not given.
+        costs: Table of measured costs. None: not available.
 
     Raises:
-        InputError: They name an unknown synthesizer, or none can be derived.
+        InputError: The synthesizer is unknown, or no options can be derived.
     """
     from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.training.validate.plan_costs import find_option_faults  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Find and verify files of training plans."""
+"""Load, verify, and write files of training plans."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedTraining:
-    """A training plan, and the file it is from.
+    """A training plan and its file.
 
     Attributes:
-        intact: whether the file is as sccl wrote it.
-        costs: the table of costs that was given with it. None: none was.
-        claimed: how the file says that it runs. None: it holds the plan alone.
+        intact: Whether the file is as sccl wrote it.
+        costs: Table of measured costs. None: not available.
+        claimed: Timeline in the file. None: the file has only the plan.
     """
 
     file: Path
@@ -47,26 +47,27 @@ class LoadedTraining:
 
     @property
     def has_unverified_times(self) -> bool:
-        """Return whether its times can't be derived again: their table of costs is not given."""
+        """Return whether times cannot be verified, because their table of costs is missing."""
         return bool(self.plan.costs) and self.costs is None
 
     @property
     def name(self) -> str:
-        """Return the names of its workload and its fabric."""
+        """Return the names of workload and fabric."""
         return f"{self.plan.workload.name} on {self.plan.fabric.name}"
 
 
 def load_training_files(
     words: Iterable[str | Path], costs: CostTable | None = None, unread: UnreadFiles | None = None
 ) -> tuple[list[LoadedTraining], list[str | Path]]:
-    """Return the training plans that are named, and the words that name anything else.
+    """Load the named training plans, and return them with the remaining words.
 
     Args:
-        costs: the table of costs by which they were made.
-        unread: takes the files that cannot be read. None: they are refused.
+        words: Files and other words.
+        costs: Table of measured costs of the plans. None: not available.
+        unread: Collector of files that cannot be read. None: such a file is an error.
 
     Raises:
-        InputError: a file says that it is one and is none.
+        InputError: A file of a training plan is invalid.
     """
     held, rest = select_files(words, TRAINING_KINDS)
     loaded = []
@@ -81,7 +82,7 @@ def name_file_in_errors(file: Path) -> Iterator[None]:
     """Add the file's name to errors.
 
     Raises:
-        InputError: An error within the block, after the file's name.
+        InputError: An error within the block, with the file's name in front.
     """
     try:
         yield
@@ -93,7 +94,7 @@ def load_cost_table(path: Path) -> CostTable:
     """Return the table of costs of a CSV file.
 
     Raises:
-        InputError: it cannot be read, or is none.
+        InputError: The file cannot be read, or is not a table of costs.
     """
     from sccl.training.options.measured_costs import parse_cost_table  # noqa: PLC0415 - loads NumPy
 
@@ -108,7 +109,7 @@ def _load_training(path: Path, table: CostTable | None) -> LoadedTraining:
 
 
 def claim_text(loaded: LoadedTraining, *, wrong: bool = False) -> str:
-    """Return a plan's claims as text. A wrong plan proves nothing."""
+    """Return a plan's period and bound as text. The bound of a wrong plan is not verified."""
     plan = loaded.plan
     bound = "no bound is known"
     if plan.bound_ns:
@@ -131,19 +132,19 @@ def _to_wire(loaded: LoadedTraining) -> TrainingPlanWire | TimelineWire:
 
 
 def write_timeline(path: Path, loaded: LoadedTraining) -> None:
-    """Write when all of a training plan starts and ends, whole or not at all.
+    """Write the timeline of a training plan atomically.
 
     Raises:
-        InputError: the plan fails verification, or the file cannot be written.
+        InputError: The plan fails verification, or the file cannot be written.
     """
     write_atomically(path, to_text(timeline_to_wire(loaded.plan, valid_timeline(loaded))))
 
 
 def training_faults(loaded: LoadedTraining) -> tuple[PlanFault, ...]:
-    """Return the violations of a training plan. Its bound is proved again.
+    """Return the violations of a training plan. The bound is computed again.
 
     Raises:
-        InputError: It names an unknown synthesizer.
+        InputError: The synthesizer is unknown.
     """
     from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.training.timeline import simulate_timeline  # noqa: PLC0415
@@ -169,10 +170,10 @@ def training_notes(loaded: LoadedTraining) -> tuple[str, ...]:
 
 
 def valid_timeline(loaded: LoadedTraining) -> StepTimeline:
-    """Return a training plan as it runs, whose options are taken as they are.
+    """Return the timeline of a training plan, and verify all but its options.
 
     Raises:
-        InputError: it fails verification.
+        InputError: The plan fails verification.
     """
     from sccl.training.validate.plan_faults import verify_plan  # noqa: PLC0415 - loads NumPy
 
@@ -187,7 +188,7 @@ def valid_timeline(loaded: LoadedTraining) -> StepTimeline:
 
 
 def _timeline_difference(loaded: LoadedTraining, timeline: StepTimeline) -> str:
-    """Return the difference between a plan's run and its stored timeline. Empty: none."""
+    """Return the first difference between the stored and the simulated timeline. Empty: none."""
     claimed = loaded.claimed
     if claimed is None or claimed == timeline:
         return ""

@@ -157,10 +157,12 @@ class PlannedTraining:
     """A plan and data on its search.
 
     Attributes:
+        plan: Verified plan.
         baseline_ns: Period if collectives are issued in the order of submission.
         two_iterations_ns: Time until the first two iterations have ended.
+        seconds: Duration of search and verification, including compilation.
         end_reason: Reason why the search ended early.
-        compilation_seconds: Seconds of compilation, which are not part of the search.
+        compilation_seconds: Part of ``seconds`` for compilation.
     """
 
     plan: TrainingPlan
@@ -229,16 +231,16 @@ def plan_training(
 
 
 def write_training_plan(path: Path, plan: TrainingPlan) -> None:
-    """Write the file of a training plan, whole or not at all.
+    """Write the file of a training plan atomically.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: The file cannot be written.
     """
     write_atomically(path, to_text(training_plan_to_wire(plan)))
 
 
 def planning_output(planned: PlannedTraining, file: Path | None) -> TrainingPlanOutput:
-    """Return the JSON output."""
+    """Return the JSON output of a plan."""
     plan = planned.plan
     return build_output(
         TrainingPlanOutput,
@@ -355,11 +357,10 @@ def _search_result(
 ) -> tuple[ComparedSearchPart, StopReason]:
     """Return the result of a search, and the reason to stop, if there is one.
 
-    If the user interrupts during verification, the plan is kept and its options are not derived
-    again.
+    If the user interrupts verification, the plan is verified without deriving its options again.
 
     Args:
-        options: Whether options are derived again.
+        options: Whether verification derives options again.
 
     Raises:
         ParameterError: The instance is too large for the search.

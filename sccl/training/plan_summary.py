@@ -1,4 +1,4 @@
-"""Describe training plans in numbers: options of collectives, and utilization of resources."""
+"""Summarize training plans: options of collectives, and utilization of resources."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
 
 
 def training_part(loaded: LoadedTraining) -> ShownTrainingPart:
-    """Return a training plan in numbers.
+    """Return the summary of a training plan.
 
     Raises:
-        InputError: it fails verification.
+        InputError: The plan fails verification.
     """
     plan, timeline = loaded.plan, valid_timeline(loaded)
     on_links, apart, note = links_us(plan, timeline)
@@ -137,16 +137,16 @@ def training_part(loaded: LoadedTraining) -> ShownTrainingPart:
 
 
 def fluid_us(plan: TrainingPlan, timeline: StepTimeline) -> float:
-    """Return microseconds of an iteration, if concurrent motifs share the bandwidth of links."""
+    """Return the period in microseconds if concurrent motifs share the bandwidth of links."""
     from sccl.training.timeline_models import simulate_fluid  # noqa: PLC0415 - loads NumPy
 
     return simulate_fluid(plan, timeline).period_ns / 1000
 
 
 def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, float | None, str]:
-    """Return the time of an iteration on links, and the time without waits, in microseconds.
+    """Return the period with all messages on links, and the period with each motif alone.
 
-    The last value is the reason why they are unknown.
+    Periods are in microseconds. The third value is the reason why they are unknown, or empty.
     """
     from sccl.training.link_simulation import simulate_in_isolation, simulate_on_links  # noqa: PLC0415 - loads Numba
     from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - likewise
@@ -161,14 +161,14 @@ def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, 
 
 
 def model_notes(shown: ShownTrainingPart) -> tuple[str, str]:
-    """Return sentences on the period in other models."""
+    """Return sentences on the period in the fluid model and on links."""
 
     def said(us: float) -> str:
         suffix = f" ({more(us)})" if shown.period_us else ""
         return f"{format_duration(us)} per iteration{suffix}"
 
     def more(us: float) -> str:
-        """Return by which part it is more than the period; zero has no sign but this."""
+        """Return the relative difference to the period, with a sign. ``or 0.0`` drops -0."""
         return f"{round(us / shown.period_us - 1, 4) or 0.0:+.2%}"
 
     links = f"not simulated link by link: {shown.links_note}"
@@ -203,7 +203,7 @@ def _option_parts(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
 
 
 def _lane_parts(timeline: StepTimeline) -> Iterator[LanePart]:
-    """Yield the utilization of lanes in a steady iteration. Simultaneous spans count once."""
+    """Yield the utilization of lanes in a steady iteration. Overlapping spans count once."""
     iteration_spans = [s for s in timeline.spans if s.iteration == timeline.first_periodic]
     spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
     computes = {span.lane: span.computes for span in timeline.spans}

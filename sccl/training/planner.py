@@ -37,7 +37,7 @@ StageCallback = Callable[[str, int | None, int | None], None]
 """Function that receives progress, and the current period and bound in nanoseconds."""
 
 _BOUND_SHARE = 0.25
-"""The part of all that is done that bounds have at the most, and the search at the least."""
+"""Largest share of the budget for bounds, and smallest share for the search."""
 
 SERIAL = "sgs"
 EXACT = "exact"
@@ -92,7 +92,7 @@ class PlanSettings:
 
     @property
     def option_settings(self) -> OptionSettings:
-        """Return which options are offered."""
+        """Return the settings of the offered options."""
         return OptionSettings(
             max_motifs=self.max_motifs,
             bitwise=self.bitwise,
@@ -102,20 +102,20 @@ class PlanSettings:
 
     @property
     def costs(self) -> str:
-        """Return the digest of the table that times are of. Empty: of none."""
+        """Return the digest of the table of measured times. Empty: times are modelled."""
         return "" if self.measured is None else self.measured.digest
 
     @property
     def planned_by(self) -> str:
-        """Return which synthesiser plans motifs. Empty: none."""
+        """Return the name of the synthesizer that plans motifs. Empty: none."""
         return "" if self.planner is None else self.planner.name
 
 
 def check_bound_holds(plan: TrainingPlan) -> TrainingPlan:
-    """Return a plan that was found, if its period is not below the lower bound of its search.
+    """Return the plan, unless its period is below its lower bound.
 
     Raises:
-        ContradictionError: it is.
+        ContradictionError: The period is below the lower bound.
     """
     require_at_least_bound(
         Fraction(plan.period_ns, 1000),
@@ -151,8 +151,8 @@ class Planner:
         """Prepare a search.
 
         Args:
-            book: Options. None: they are derived.
-            bound_ns: Lower bound on the period. None: it is computed.
+            book: Options of collectives. None: derive them.
+            bound_ns: Lower bound on the period. None: compute it.
         """
         self.book, self._bounded = book, bound_ns is not None
         self.workload, self.fabric, self.settings, self._on_progress = (
@@ -185,11 +185,11 @@ class Planner:
             raise
 
     def prepare(self) -> None:
-        """Find options, and the bound of their plans.
+        """Derive options, the baseline, and a lower bound on the period.
 
         Raises:
-            InputError: the workload does not fit the fabric, or an operation has no option.
-            KeyboardInterrupt: the user interrupted.
+            InputError: The workload does not fit the fabric, or an operation has no option.
+            KeyboardInterrupt: The user interrupted.
         """
         asked = self.settings
         if self.book is None:
@@ -201,7 +201,7 @@ class Planner:
         if asked.search == EXACT:
             refuse_large_problem(
                 self._job.problem
-            )  # before bounds, which take a while where there are many
+            )  # before bounds, which are slow for large problems
         baseline = plan_in_submission_order(self._job.problem)
         repetition = find_steady_state(self._job.problem, baseline)
         self.baseline_ns = self._period_of(baseline, repetition)
@@ -215,14 +215,15 @@ class Planner:
         self._left = max(asked.seconds - spent, asked.seconds * _BOUND_SHARE)
 
     def search(self, name: str, seconds: float) -> None:
-        """Look for plans by one of :data:`SEARCHES`, after all is prepared.
+        """Search for plans by one of :data:`SEARCHES`, after :meth:`prepare`.
 
         Args:
-            seconds: about.
+            name: Name of the search.
+            seconds: Approximate budget.
 
         Raises:
-            ParameterError: there are too many options for CP-SAT alone.
-            KeyboardInterrupt: the user interrupted.
+            ParameterError: There are too many options for CP-SAT alone.
+            KeyboardInterrupt: The user interrupted.
         """
         assert self._job is not None
         problem, asked = self._job.problem, self.settings
@@ -249,7 +250,7 @@ class Planner:
         return min(STRETCH_EFFORT.units or 0.0, self.settings.seconds * _BOUND_SHARE / UNIT_S)
 
     def _raise_bound(self, problem: CyclicProblem) -> None:
-        """Take the bound of a problem of which every plan that is looked for is one."""
+        """Set the lower bound to that of a problem whose plans include all searched plans."""
         bound = period_lower_bound(problem, Effort(units=self._bound_effort_units))
         self.bound_ns, self.binding = bound.value, bound.proof.kind
 
@@ -257,7 +258,7 @@ class Planner:
         """Return the best plan that was found.
 
         Raises:
-            ContradictionError: its period is below the lower bound.
+            ContradictionError: The period is below the lower bound.
         """
         assert self.best is not None
         return check_bound_holds(self._build_training_plan(*self.best))
@@ -300,7 +301,10 @@ class Planner:
         self._on_progress("searching", self.best[1], self.bound_ns or None)
 
     def _period_of(self, plan: CyclicPlan, repetition: SteadyState) -> int:
-        """Return a plan's period; searches know of no channels that slow computations down."""
+        """Return the period of a plan, including the slowdown of computations by channels.
+
+        Searches ignore this slowdown.
+        """
         if not has_interference(self.fabric):
             return repetition.period
         return simulate_timeline(self._build_training_plan(plan, repetition.period)).period_ns

@@ -1,13 +1,13 @@
-"""Run plans event by event, in plain Python.
+"""Simulate plans event by event, in plain Python.
 
-The verifier and the views use this. It shares no code with the compiled loops of searches. Work
-starts as soon as possible, communication in the order of the plan, and computation in the order of
-its stream.
+Verification and views use this simulation. It shares no code with the compiled loops of searches.
+Work starts as soon as possible: communication in the order of the plan, and computation in the
+order of its stream.
 
-A busy channel may take cores and memory bandwidth of the ranks that use it
-(:class:`~sccl.core.fabric.Channel`). Computation there is slower while a motif of that channel is
-under way, from its launch to its arrival. The parts of several channels add up. Slowed computations
-end later, at the next whole nanosecond.
+A busy channel may take cores and memory bandwidth of its ranks
+(:class:`~sccl.core.fabric.Channel`). Computation on these ranks is slower while a motif of the
+channel runs, from launch to last arrival. The slowdowns of several channels add up. The ends of
+slowed computations are rounded up to whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits, stre
 _ITERATIONS = 12
 _MAX_ITERATIONS = 384
 _MAX_CYCLE = 4
-"""Iterations that are run at first, and at the most, and after how many a plan may repeat."""
+"""First and largest number of simulated iterations, and the longest detected cycle."""
 
 
 def simulate_timeline(plan: TrainingPlan) -> StepTimeline:
-    """Run a plan until its iterations repeat.
+    """Simulate a plan until its iterations repeat.
 
     Raises:
-        InputError: It deadlocks, or leaves out work.
+        InputError: The plan deadlocks, or omits work.
     """
     ahead = max((issue.shift for issue in plan.order), default=0)
     waits = all_waits(plan.workload, plan.memory_bytes)
@@ -81,8 +81,9 @@ def simulate_timeline(plan: TrainingPlan) -> StepTimeline:
 def _connected_ops(plan: TrainingPlan, waits: Iterable[Dependency]) -> dict[str, str]:
     """Return for each operation a representative of its connected component.
 
-    Operations are connected if they depend on each other, use the same stream, or communicate,
-    because one order then covers them. A separate component may repeat sooner than the rest.
+    Two operations are connected if one depends on the other, if they use the same stream, or if
+    both
+    communicate and are therefore issued in one order. Separate components may repeat sooner.
     """
     lanes = {op.id: stream_of(op) for op in plan.workload.computation()}
     near: dict[object, list[object]] = defaultdict(list)
@@ -105,7 +106,7 @@ def _connected_ops(plan: TrainingPlan, waits: Iterable[Dependency]) -> dict[str,
 
 
 def _find_steady_state(starts: list[list[int]], back: int, cycle: int) -> tuple[int, int] | None:
-    """Return from where on iterations repeat, and the period. None: they were not seen to."""
+    """Return the first periodic iteration and the period. None: no repetition was observed."""
     shown, moved = 0, None
     for iteration in range(len(starts) - 1, cycle - 1, -1):
         pairs = zip(starts[iteration], starts[iteration - cycle], strict=True)
@@ -127,11 +128,14 @@ class _MachineState:
     """The state of a run.
 
     Attributes:
-        remaining: For an operation and an iteration, number of unfinished motifs.
-        used: Current use of each resource.
-        running: Ends by time, as recorded. An end may have been postponed since.
-        busy: For each mark, number of motifs that set it.
-        computing: For each computation: remaining time alone from a time on, and that time.
+        now: Current time in nanoseconds.
+        spans: Start and end of each task.
+        remaining: Number of unfinished motifs of an operation in an iteration.
+        done: Finished tasks.
+        used: Current use of each resource, in thousandths.
+        running: Heap of recorded ends. A recorded end is outdated if it differs from the span.
+        busy: Number of motifs that set each mark.
+        computing: For each running computation: remaining unslowed time, and when it was updated.
     """
 
     now: int = 0
@@ -149,11 +153,13 @@ class _PlanTables:
     """The work of a plan.
 
     Attributes:
-        ns: Duration of each operation and motif.
-        loads: Loads of each operation and motif.
-        after: For each operation and motif: motifs of the same operation that it depends on.
-        before: For each operation: operations that it depends on, with lags.
+        ns: Duration of each motif of each operation.
+        loads: Loads of each motif of each operation.
+        after: Predecessors of each motif in the same operation.
+        before: Predecessors of each operation, with lags.
+        count: Number of motifs of each operation.
         role: Role of each computation.
+        slowing: Slowdown of computations by communication.
     """
 
     ns: dict[tuple[str, int], int]
@@ -189,10 +195,10 @@ def _build_tables(plan: TrainingPlan) -> _PlanTables:
 
 
 def _run_iterations(plan: TrainingPlan, iterations: int) -> dict[_TaskKey, tuple[int, int]]:
-    """Return when each starts and ends.
+    """Simulate some iterations, and return the start and end of each task.
 
     Raises:
-        InputError: it stops for ever.
+        InputError: The plan deadlocks.
     """
     work, machine = _build_tables(plan), _MachineState()
     ahead = max((issue.shift for issue in plan.order), default=0)
@@ -202,7 +208,7 @@ def _run_iterations(plan: TrainingPlan, iterations: int) -> dict[_TaskKey, tuple
     at = [0] * len(queues)
     while True:
         moved = True
-        while moved:  # a task of zero length lets others start at once
+        while moved:  # a task without duration releases others at the same time
             moved = _complete_finished(machine, work)
             for number, queue in enumerate(queues):
                 while at[number] < len(queue) and _try_start(machine, work, queue[at[number]]):
@@ -220,7 +226,7 @@ def _run_iterations(plan: TrainingPlan, iterations: int) -> dict[_TaskKey, tuple
 def _issue_order(
     plan: TrainingPlan, stream: str | None, iterations: int, ahead: int
 ) -> Iterator[_TaskKey]:
-    """Yield sequential work: a stream's computations, or the communication."""
+    """Yield the tasks of a queue in order: a stream's computations, or all communication."""
     of = {op.id: stream_of(op) for op in plan.workload.ops if isinstance(op, ComputeOp)}
     issues: list[Issue] = [issue for issue in plan.order if of.get(issue.op) == stream]
     for window in range(-ahead, iterations):
@@ -231,7 +237,7 @@ def _issue_order(
 
 
 def _try_start(machine: _MachineState, work: _PlanTables, key: _TaskKey) -> bool:
-    """Start something, if it can start now."""
+    """Start a task if it can start now. Return whether it started."""
     op, motif, iteration = key
     if _blocking_task(machine, work, key) is not None:
         return False
@@ -258,7 +264,7 @@ def _set_end(machine: _MachineState, key: _TaskKey, start: int, end: int) -> Non
 
 
 def _count_mark(machine: _MachineState, work: _PlanTables, key: _TaskKey, change: int) -> None:
-    """Count a motif that starts or has ended; computations that this slows down end later."""
+    """Count a motif that starts (1) or ends (-1), and update the computations that it slows."""
     for mark in work.slowing.marks.get(key[:2], ()):
         before = dict(machine.busy)
         now = machine.busy.pop(mark, 0) + change
@@ -271,7 +277,7 @@ def _count_mark(machine: _MachineState, work: _PlanTables, key: _TaskKey, change
 def _reschedule_computations(
     machine: _MachineState, work: _PlanTables, role: str, before: dict[InterferenceMark, int]
 ) -> None:
-    """Tell again when computations of a role end, whose speed was that of other marks so far."""
+    """Update the ends of a role's running computations after a change of marks."""
     factor, then = (work.slowing.slowdown_factor(role, marks) for marks in (machine.busy, before))
     for key, (left, since) in machine.computing.items():
         if work.role[key[0]] != role:
@@ -343,7 +349,7 @@ def _step_spans(plan: TrainingPlan, spans: dict[_TaskKey, tuple[int, int]]) -> t
 
 
 InterferenceMark = tuple[str, str]
-"""That a channel, by its name, is busy for ranks of a role."""
+"""Name of a busy channel, and a role whose ranks it slows down."""
 
 
 def has_interference(fabric: Fabric) -> bool:
@@ -357,7 +363,7 @@ class Interference:
 
     Attributes:
         parts: Relative slowdown for each mark.
-        marks: Marks that each motif sets while it runs, by collective and number.
+        marks: Marks that each motif sets while it runs, by collective and motif number.
     """
 
     parts: dict[InterferenceMark, Fraction]
@@ -365,7 +371,7 @@ class Interference:
 
     @classmethod
     def of_plan(cls, plan: TrainingPlan) -> Interference:
-        """Return that of a plan."""
+        """Return the interference in a plan."""
         slow = {c.name: Fraction(str(c.slowdown)) for c in plan.fabric.channels if c.slowdown}
         if not slow:
             return cls({}, {})
@@ -384,5 +390,5 @@ class Interference:
         return cls(parts, marks)
 
     def slowdown_factor(self, role: str, busy: Iterable[InterferenceMark]) -> Fraction:
-        """Return how many times as long computations of a role take while some marks are set."""
+        """Return the factor by which a role's computations are longer while marks are set."""
         return 1 + sum((self.parts[mark] for mark in busy if mark[1] == role), Fraction(0))

@@ -1,10 +1,10 @@
-"""Time a plan in other models than its own.
+"""Simulate a plan in models other than its own.
 
-A plan claims its time with reserved shares of resources (:mod:`sccl.training.timeline`). The other
-models are fluid sharing of bandwidth (:func:`simulate_fluid`), and all messages over links
-(:mod:`sccl.training.link_simulation`). The order is the same in all: a motif starts
-when it is issued, its dependencies have ended, and each of its ranks has a free stream of the
-channel.
+A plan's claimed time reserves shares of resources (:mod:`sccl.training.timeline`). The other models
+are fluid sharing of bandwidth (:func:`simulate_fluid`), and all messages over links
+(:mod:`sccl.training.link_simulation`). All models keep the order of the plan. A motif starts when
+it
+is issued, its predecessors have ended, and each of its ranks has a free stream of the channel.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits
 from sccl.training.timeline import Interference, InterferenceMark
 
 _MAX_EXACT_TASKS = 300
-"""Tasks up to which fractions are used: their numbers grow with each task that ends."""
+"""Largest number of tasks with exact fractions, whose digits grow with each task that ends."""
 
 ITERATIONS = 6
-"""That are run if nobody says how many."""
+"""Default number of simulated iterations."""
 
 Key = tuple[str, int, int]
 """An operation, a motif of its option, and an iteration."""
@@ -36,14 +36,14 @@ class StepTiming:
     """The times of a plan in a model.
 
     Attributes:
-        ends_ns: For each iteration, the end of it and all before it.
+        ends_ns: Time in nanoseconds at which each iteration and all before it have ended.
     """
 
     ends_ns: tuple[float, ...]
 
     @property
     def period_ns(self) -> float:
-        """Return the time between iterations: the mean over the second half."""
+        """Return the period: the mean over the second half of the iterations."""
         half = len(self.ends_ns) // 2
         return (self.ends_ns[-1] - self.ends_ns[half - 1]) / (len(self.ends_ns) - half)
 
@@ -53,9 +53,10 @@ class StepTask:
     """A computation or a motif, in one iteration.
 
     Attributes:
-        ns: that it takes alone.
-        motif: None: it computes.
-        after: tasks that end before it starts, by their numbers.
+        key: Operation, motif, and iteration.
+        ns: Isolated duration in nanoseconds.
+        motif: Motif. None: a computation.
+        after: Numbers of the predecessor tasks.
     """
 
     key: Key
@@ -65,10 +66,10 @@ class StepTask:
 
 
 def build_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> list[StepTask]:
-    """Return the work of some iterations, and concurrent work of others, in order of issue.
+    """Return the tasks of some iterations, and concurrent tasks of others, in order of issue.
 
-    Streams are first in, first out: a motif comes after those that used the streams of its ranks
-    before. It gets the streams that are free first in the claimed timeline.
+    Streams are first in, first out: a motif waits for the previous motifs on the streams of its
+    ranks. It uses the streams that are free first in the claimed timeline.
 
     Args:
         timeline: Claimed timeline of the plan.
@@ -107,13 +108,14 @@ def build_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> 
 def simulate_fluid(
     plan: TrainingPlan, timeline: StepTimeline, iterations: int = ITERATIONS
 ) -> StepTiming:
-    """Time a plan with motifs that share bandwidth like fluids.
+    """Simulate a plan with motifs that share bandwidth like fluids.
 
-    No shares are reserved: all users of a resource are slowed down fairly
+    No shares are reserved. All users of an overloaded resource are slowed down fairly
     (:mod:`sccl.sim.fair_sharing`).
 
     Args:
-        timeline: Claimed timeline of the plan. Motifs use the same streams of channels here.
+        timeline: Claimed timeline of the plan. The simulation keeps its assignment of motifs to
+            streams.
         iterations: Number of iterations, at least 2.
     """
     tasks = build_tasks(plan, timeline, iterations)
@@ -125,7 +127,7 @@ def simulate_fluid(
 def timing_from_ends(
     tasks: Iterable[StepTask], ends_ns: Iterable[float], iterations: int
 ) -> StepTiming:
-    """Return the timing of some iterations, given when each task ends."""
+    """Return the timing of iterations, given the end of each task in nanoseconds."""
     last = [0.0] * iterations
     for task, end in zip(tasks, ends_ns, strict=True):
         if task.key[2] < iterations:
@@ -149,7 +151,7 @@ def _fluid_tasks(tasks: Iterable[StepTask]) -> list[FluidTask]:
 def _slow_tasks(
     plan: TrainingPlan, tasks: Iterable[StepTask], fluid: list[FluidTask]
 ) -> list[FluidTask]:
-    """Return tasks, of which some are slowed down by channels that are busy."""
+    """Return the tasks with the slowdown of computations by busy channels."""
     slowing = Interference.of_plan(plan)
     if not slowing.parts:
         return fluid
@@ -189,10 +191,10 @@ def _issue_order(plan: TrainingPlan, ahead: int, iterations: int) -> Iterator[Ke
 def _stream_predecessors(
     plan: TrainingPlan, timeline: StepTimeline, keys: Iterable[Key]
 ) -> dict[Key, set[Key]]:
-    """Return after which others each motif comes on the streams of its ranks.
+    """Return the previous motifs on the streams of each motif's ranks.
 
     Args:
-        keys: in the order of issue.
+        keys: Tasks in the order of issue.
     """
     many = {channel.name: channel.streams for channel in plan.fabric.channels}
     cells = _equal_rank_sets(plan)
@@ -213,7 +215,7 @@ def _stream_predecessors(
 
 
 def _equal_rank_sets(plan: TrainingPlan) -> dict[str, list[int]]:
-    """Return of each collective the numbers of sets of ranks: those that take part in the same."""
+    """Return the rank classes of each collective. Ranks in the same collectives are one class."""
     members = {op.id: op.members for op in plan.workload.collectives()}
     several = list(dict.fromkeys(members.values()))
     numbers: dict[tuple[bool, ...], int] = {}

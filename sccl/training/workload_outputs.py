@@ -1,4 +1,4 @@
-"""Workloads: made of traces or by formulas, and told in numbers."""
+"""Import, generate, and summarize workloads."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ImportedWorkload:
-    """A workload that was read of traces, and their digests by where they are."""
+    """A workload from traces, and the digest of each trace by its path."""
 
     read: ParsedWorkload
     digests: dict[str, str]
@@ -139,13 +139,16 @@ class ImportedWorkload:
 def import_workload(
     files: Sequence[Path], hints: TraceHints, name: str | None, output: Path | None
 ) -> ImportedWorkload:
-    """Make a workload of traces, and write it if a file is given for that.
+    """Build a workload from traces, and write it if there is an output file.
 
     Args:
-        name: of the workload. None: that of the first file.
+        files: Trace files, archives, or folders.
+        hints: Options for traces.
+        name: Name of the workload. None: that of the first file.
+        output: File for the workload. None: do not write it.
 
     Raises:
-        InputError: one cannot be read, ranks disagree, or there are no collectives.
+        InputError: A trace cannot be read, ranks disagree, or there are no collectives.
     """
     digests: dict[str, str] = {}
     skipped: list[str] = []
@@ -166,7 +169,7 @@ def import_workload(
 
 
 def workload_import_output(imported: ImportedWorkload, output: Path | None) -> WorkloadImportOutput:
-    """Return the JSON output."""
+    """Return the JSON output of an import."""
     workload = workload_to_wire(imported.read.workload)
     return build_output(
         WorkloadImportOutput,
@@ -184,14 +187,17 @@ def make_workload(
     name: str | None,
     output: Path | None,
 ) -> GeneratedWorkload:
-    """Make a workload of a model by formulas, and write it if a file is given for that.
+    """Generate the workload of a model by formulas, and write it if there is an output file.
 
     Args:
-        parameters: parameters by name. The others are those of the preset, or by default.
-        name: of the workload. None: that of the preset, else the family's.
+        family: Family of models.
+        parameters: Parameters by name. Missing ones come from the preset, or are defaults.
+        preset: Name of a preset. None: none.
+        name: Name of the workload. None: that of the preset, or else of the family.
+        output: File for the workload. None: do not write it.
 
     Raises:
-        InputError: there is no such family or preset, or parameters contradict one another.
+        InputError: The family or preset is unknown, or parameters contradict one another.
     """
     made = generate_workload(family, parameters, preset, name)
     if output is not None:
@@ -200,7 +206,7 @@ def make_workload(
 
 
 def workload_make_output(made: GeneratedWorkload, output: Path | None) -> WorkloadMakeOutput:
-    """Return the JSON output."""
+    """Return the JSON output of a generated workload."""
     return build_output(
         WorkloadMakeOutput,
         made,
@@ -212,15 +218,15 @@ def workload_make_output(made: GeneratedWorkload, output: Path | None) -> Worklo
 
 
 def is_workload_file(path: Path) -> bool:
-    """Return whether a file is there, and says that it holds a workload."""
+    """Return whether a path is an existing JSON file of the kind workload."""
     return path.suffix == ".json" and path.is_file() and file_kind(path) == WORKLOAD
 
 
 def workload_show_output(file: Path) -> WorkloadShowOutput:
-    """Return a workload's file in numbers.
+    """Return the summary of a workload file.
 
     Raises:
-        InputError: it cannot be read, or holds none.
+        InputError: The file cannot be read, or is not a workload.
     """
     workload = load_workload(file)
     return WorkloadShowOutput(
@@ -229,7 +235,7 @@ def workload_show_output(file: Path) -> WorkloadShowOutput:
 
 
 def workload_part(workload: Workload) -> WorkloadPart:
-    """Return a workload in numbers."""
+    """Return the summary of a workload."""
     kinds: dict[tuple[str, int], list[CommOp]] = defaultdict(list)
     for op in workload.collectives():
         kinds[op.collective, len(op.group)].append(op)

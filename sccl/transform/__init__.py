@@ -1,4 +1,4 @@
-"""Algorithms to algorithms: inversion, composition, and the way back from a dual."""
+"""Transform algorithms: invert, compose, and convert the algorithm of a dual collective back."""
 
 from sccl.transform.invert import compose, invert, prune
 from sccl.transform.question import InstanceSolver, Question, build_question, solve_question

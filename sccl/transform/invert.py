@@ -48,7 +48,7 @@ def invert(algorithm: Algorithm, collective: Collective) -> Algorithm:
 
     Args:
         algorithm: Valid non-combining algorithm.
-        collective: Collective of the inverse: pre and post exchanged, chunk for chunk.
+        collective: Collective of the inverse: for each chunk, pre- and postcondition exchanged.
 
     Raises:
         NotInvertibleError: A chunk of ``algorithm`` starts on several ranks, or it ends on several
@@ -87,11 +87,13 @@ def compose(first: Algorithm, then: Algorithm, collective: Collective) -> Algori
     """Return ``first`` followed by ``then``: for allreduce, reducescatter followed by allgather.
 
     Args:
+        first: Algorithm that runs first.
+        then: Algorithm that runs second.
         collective: Collective of the composition, on the same global chunks.
 
     Raises:
-        ParameterError: They are for different topologies or numbers of chunks.
-        JudgeError: Together they do not implement ``collective``.
+        ParameterError: The algorithms have different topologies or numbers of chunks.
+        JudgeError: The composition does not implement ``collective``.
     """
     if first.topology != then.topology:
         raise ParameterError(

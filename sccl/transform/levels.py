@@ -1,4 +1,4 @@
-"""From times to steps: a schedule as an algorithm, where its levels allow."""
+"""Convert a timed schedule to an algorithm in steps, if steps can express its order."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ ChunkPlace = tuple[int, int]
 
 
 TimedRow = tuple[int, int, int, int, int, bool]
-"""(when it goes, when it comes, chunk, src, dst, reduce): the first two by any measure of order."""
+"""(start, arrival, chunk, src, dst, reduce). Times may have any unit: only their order counts."""
 
 
 @dataclass(slots=True)
 class _Transfer:
-    """A row of a schedule, and the step that it gets.
+    """A transfer of a schedule, and the step that it is assigned to.
 
     Attributes:
-        is_initial: whether its sender has the chunk from the beginning.
+        is_initial: whether the sender holds the chunk initially.
     """
 
     start: int
@@ -43,11 +43,12 @@ class _Transfer:
 
 @dataclass(frozen=True, slots=True)
 class SteppedSchedule:
-    """A schedule by steps.
+    """A schedule, converted to steps.
 
     Attributes:
-        combined_transfers: of sends that are one transfer, with others of their step and link,
-            which.
+        algorithm: the algorithm.
+        combined_transfers: transfer number of each send that shares a transfer with other sends of
+            its step and link.
     """
 
     algorithm: Algorithm
@@ -55,19 +56,19 @@ class SteppedSchedule:
 
 
 def algorithm_from_schedule(schedule: Schedule) -> Algorithm:
-    """Return the algorithm of :func:`assign_steps`."""
+    """Return a schedule as an algorithm, with the steps of :func:`assign_steps`."""
     return assign_steps(schedule).algorithm
 
 
 def assign_steps(schedule: Schedule) -> SteppedSchedule:
-    """Return an algorithm with a schedule's transfers as sends, in as few steps as they allow.
+    """Return a schedule as an algorithm with the fewest steps that preserve its dependencies.
 
-    A send comes in a later step than the sends that bring its data. If chunks are reduced or
-    overwritten, it does not come before sends of the earlier value. The rounds of a step are those
-    of its fullest link or budget.
+    A send follows, in a later step, the sends that deliver its data. If it reduces into or
+    overwrites a value, it is in no earlier step than the sends of the old value. The number of
+    rounds of a step is the load of its fullest link or budget, divided by its width.
 
-    Chunks that are sent together are sends of one step, unless no order of steps permits it.
-    Transfers through switches become sends over links (:func:`_direct_topology`).
+    Chunks that one transfer carries are sent in the same step, unless no order of steps permits it.
+    Transfers through switches become sends over direct links (:func:`_direct_topology`).
 
     Args:
         schedule: Valid schedule.
@@ -110,12 +111,12 @@ def assign_steps(schedule: Schedule) -> SteppedSchedule:
 def algorithm_from_rows(
     topology: Topology, collective: Collective, rows: Sequence[TimedRow]
 ) -> Algorithm:
-    """Return the algorithm of transfers whose order is known, in as few steps as that allows.
+    """Return transfers as an algorithm with the fewest steps that preserve their order.
 
-    Whether it is right is for the judge to say.
+    The result is not verified.
 
     Raises:
-        ParameterError: no order of steps keeps to the order in which values come and go.
+        ParameterError: no order of steps preserves the order in which values arrive and leave.
     """
     transfers = [
         _Transfer(start, arrives, chunk, src, dst, reduce, src in collective.holders(chunk))
@@ -127,10 +128,10 @@ def algorithm_from_rows(
 
 
 def _check_stored(legs: Iterable[RouteSegment]) -> None:
-    """Check that ranks keep all that comes to them.
+    """Check that every message has a single hop, so that ranks store all that they receive.
 
     Raises:
-        ParameterError: one does not.
+        ParameterError: a message has several hops.
     """
     count = Counter(leg.message_chunk for leg in legs)
     for (number, _), hops in sorted(count.items(), key=lambda item: (-item[1], item[0]))[:1]:
@@ -143,10 +144,12 @@ def _check_stored(legs: Iterable[RouteSegment]) -> None:
 
 
 def _direct_topology(topology: Topology, legs: Iterable[RouteSegment]) -> Topology:
-    """Return the machine with a link for every two ranks that a schedule joins through switches.
+    """Return the machine with direct links in place of the paths through switches.
 
-    Its lanes are those of the narrowest link of its first way. A link that several pairs of ranks
-    go over is a budget, and budgets of links at switches are those of the pairs that go over them.
+    Each pair of ranks that the schedule connects through switches gets a link. Its lanes and speed
+    are the minimum over the links of the pair's first path, and its alpha is their sum. A link that
+    several pairs use becomes a budget over the links of these pairs. In existing budgets, each link
+    of a switch is replaced by the links of the pairs that use it.
     """
     if not topology.switches:
         return topology
@@ -169,7 +172,7 @@ def _direct_topology(topology: Topology, legs: Iterable[RouteSegment]) -> Topolo
         left.update(pair for edge in budget.edges for pair in over.get(edge, ()))
         if left == set(budget.edges):
             budgets.append(budget)
-        elif left:  # it has other links now, with another speed than it counts
+        elif left:  # its links have changed, so keep its speed explicitly
             budgets.append(replace(budget, edges=tuple(sorted(left)), gb_per_s=speed))
     budgets += [
         Budget(f"through {link_name(k.edge)}", tuple(edges), k.lanes, k.gb_per_s)
@@ -181,7 +184,7 @@ def _direct_topology(topology: Topology, legs: Iterable[RouteSegment]) -> Topolo
 
 
 def _combined_groups(legs: Sequence[RouteSegment]) -> list[list[int]]:
-    """Return the numbers of legs that go together, of those that do with others."""
+    """Return the groups of two or more legs that one transfer carries, by their indices."""
     parties: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for i, leg in enumerate(legs):
         parties[leg.transfers].append(i)
@@ -194,11 +197,11 @@ def _make_send(t: _Transfer) -> Send:
 
 @dataclass(slots=True)
 class _PlaceSteps:
-    """The steps of arrivals at a place and of sends from it so far.
+    """The steps so far of arrivals of a chunk at a rank, and of sends from there.
 
     Attributes:
         since: First step that can send the current value.
-        last_sent: Last step that sent from there.
+        last_sent: Last step that sends the chunk from the rank.
         stored: Step after the last one that overwrote the value.
     """
 
@@ -210,13 +213,17 @@ class _PlaceSteps:
 def _raise_steps(
     transfers: list[_Transfer], *, combining: bool, parties: Sequence[Sequence[int]] = ()
 ) -> None:
-    """Give each transfer its step: the least that all conditions allow, found by raising them.
+    """Assign the earliest step that satisfies all conditions to each transfer.
+
+    Steps are raised until no condition is violated, which reaches the least fixed point.
 
     Args:
-        parties: numbers of transfers that are in one step.
+        transfers: transfers, whose ``step`` is updated.
+        combining: whether the collective reduces.
+        parties: groups of indices of transfers that must be in the same step.
 
     Raises:
-        ParameterError: the conditions lead round in a circle.
+        ParameterError: the conditions form a cycle.
     """
     goes = ((t.start, True, i) for i, t in enumerate(transfers))
     comes = ((t.arrives, False, i) for i, t in enumerate(transfers))
@@ -231,7 +238,7 @@ def _raise_steps(
 
 
 def _raise_groups(transfers: list[_Transfer], parties: Sequence[Sequence[int]]) -> bool:
-    """Move chunks that are sent together to the step of the last. Return whether any moved."""
+    """Move all transfers of a group to the step of its last one. Return whether any moved."""
     raised = False
     for party in parties:
         last = max(transfers[i].step for i in party)
@@ -242,7 +249,7 @@ def _raise_groups(transfers: list[_Transfer], parties: Sequence[Sequence[int]]) 
 
 
 def _raise_copying(transfers: list[_Transfer], events: list[tuple[int, bool, int]]) -> bool:
-    """Move sends after the first step that brings their data. Return whether any moved."""
+    """Move sends after the first step that delivers their data. Return whether any moved."""
     raised = False
     values_at: dict[ChunkPlace, _PlaceSteps] = defaultdict(_PlaceSteps)
     for _, goes, i in events:
@@ -260,10 +267,14 @@ def _raise_copying(transfers: list[_Transfer], events: list[tuple[int, bool, int
 
 
 def _raise_combining(transfers: list[_Transfer], events: list[tuple[int, bool, int]]) -> bool:
-    """Let values arrive and leave in the order of the times. Return whether any moved.
+    """Move transfers so that values arrive and leave in the order of time.
 
-    A send comes after all earlier arrivals. An arrival does not come before an earlier send, since
-    a step sends the value at its beginning. A send that overwrites has a step of its own.
+    A send is in a later step than all earlier arrivals. An arrival may share the step of an earlier
+    send, since a step sends the value from its start. No other transfer may arrive at a place in
+    the step of one that overwrites its value.
+
+    Returns:
+        Whether any transfer moved.
     """
     raised = False
     values_at: dict[ChunkPlace, _PlaceSteps] = defaultdict(_PlaceSteps)
@@ -286,7 +297,7 @@ def _raise_combining(transfers: list[_Transfer], events: list[tuple[int, bool, i
 
 
 def _rounds_per_step(topology: Topology, transfers: list[_Transfer]) -> tuple[int, ...]:
-    """Return the rounds of each step: those of its fullest link or budget, and at least one."""
+    """Return the rounds that the fullest link or budget of each step needs, at least one."""
     load: Counter[tuple[int, Edge]] = Counter(
         (t.step, (Rank(t.src), Rank(t.dst))) for t in transfers
     )

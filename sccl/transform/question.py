@@ -1,7 +1,7 @@
-"""Convert a user's question to instances for a solver, and their answers back.
+"""Convert a user's question to solver instances, and their answers to an answer of the question.
 
-A question gives the instances to solve and converts their algorithms to one for the requested
-collective. Reductions are solved by their duals (SCCL section 3.5).
+Reductions are solved as their dual collectives. The solutions of the instances are then converted
+to an algorithm for the requested collective (SCCL section 3.5).
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ class Question:
     """Is there an algorithm of S steps and R rounds for this collective on this topology?
 
     Attributes:
+        topology: Machine.
         collective: Requested collective.
         dual: Collective that is solved instead.
+        steps: Number of steps, S.
+        rounds: Number of rounds, R.
         instances: Instances to solve. The question is sat if all are, and unsat if any is.
     """
 
@@ -47,7 +50,7 @@ class Question:
         return self.dual.scope
 
     def answer_scope(self, answer: Answer) -> str:
-        """Return the class that an answer is about. Empty: all algorithms."""
+        """Return the class that an answer is about. Empty: all k-synchronous algorithms."""
         return answer.algorithm.scope if isinstance(answer, Sat) else self.scope
 
     def recover(self, solutions: Sequence[AnyAlgorithm]) -> AnyAlgorithm:
@@ -57,7 +60,7 @@ class Question:
             solutions: Algorithms of :attr:`instances`.
 
         Raises:
-            JudgeError: An algorithm was not valid for its instance.
+            JudgeError: An algorithm is not valid for its instance.
             TooLargeError: The inverse of a symmetric algorithm has too many sends.
         """
         if self.dual.is_identity:
@@ -108,10 +111,12 @@ def build_question(
 
 
 def solve_question(question: Question, solve: InstanceSolver) -> Answer:
-    """Return the answer to a question, seconds added up. An algorithm has passed the judge.
+    """Return the answer to a question, with a verified algorithm and the total solver seconds.
 
     Args:
-        solve: answers an instance (a solver of :mod:`sccl.synth.syncoll.solve` with its effort).
+        question: Question to answer.
+        solve: Function that answers an instance, such as a solver of
+            :mod:`sccl.synth.syncoll.solve` with its budget.
     """
     algorithms, seconds, gave_up = [], 0.0, None
     for instance in question.instances:

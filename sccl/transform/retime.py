@@ -1,4 +1,4 @@
-"""Convert steps to times: as a schedule with barriers, or with each send as soon as possible."""
+"""Convert steps to times, with barriers between steps or with each send as early as possible."""
 
 from __future__ import annotations
 
@@ -19,22 +19,27 @@ from sccl.sim import MessageRoutes, Messages, Timeline, simulate
 from sccl.sim.messages import NO_GATE
 
 MAX_DELAY_ROUNDS = 100
-"""Largest number of rounds that postpone early sends. Measured instances need 1 to 90."""
+"""Maximum number of rounds that postpone early sends. Measured instances need 1 to 90."""
 
 DELAY_PATIENCE = 8
-"""Rounds after which a send is put off by a link's time for a chunk more, and so on."""
+"""Rounds in which a send is early before its delay grows by the longest link occupation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SteppedSends:
-    """Sends in steps, between ranks that may have no link.
+    """Sends in steps, possibly between ranks without a direct link.
 
     A send of step s carries the value of its sender after step s - 1, as in an
-    :class:`~sccl.core.algorithm.Algorithm`.
+    :class:`~sccl.core.algorithm.Algorithm`. Rows ascend by (step, chunk, src, dst).
 
     Attributes:
-        step: Arrays of one length. Rows ascend by (step, chunk, src, dst).
-        reduce: Whether the receiver reduces the value into its own. Otherwise it stores it.
+        collective: Collective that the sends implement.
+        step: Step of each send, shape (sends,).
+        chunk: Chunk of each send, shape (sends,).
+        src: Source of each send, shape (sends,).
+        dst: Destination of each send, shape (sends,).
+        reduce: Whether the receiver reduces the value into its own, shape (sends,). Otherwise it
+            stores the value.
     """
 
     collective: Collective
@@ -46,7 +51,7 @@ class SteppedSends:
 
     @classmethod
     def from_algorithm(cls, algorithm: Algorithm) -> SteppedSends:
-        """Return those of an algorithm, which sorts them."""
+        """Return the sends of an algorithm, which are in this order."""
         rows = ((s.step, s.chunk, s.src, s.dst, s.reduce) for s in algorithm.sends)
         table = np.fromiter(rows, np.dtype((np.int64, 5)), algorithm.num_sends)
         step, chunk, src, dst, reduce = table.T
@@ -60,15 +65,18 @@ def schedule_algorithm(
     stepping: StepAlignment = StepAlignment.PIPELINED,
     tick_ps: int = 1,
 ) -> Schedule:
-    """Return an algorithm's sends with their times, judged, as :func:`schedule_sends` makes them.
+    """Return an algorithm as a verified schedule, with the times of :func:`schedule_sends`.
 
     Args:
-        algorithm: one that the judge accepts.
-        chunk_bytes: the size of every chunk.
+        algorithm: Valid algorithm.
+        chunk_bytes: Size of every chunk in bytes.
+        model: Alpha model.
+        stepping: Start of the sends of a step.
+        tick_ps: Length of a tick in picoseconds.
 
     Raises:
-        ParameterError: the size or the tick is out of range.
-        JudgeError: the algorithm is not valid.
+        ParameterError: The size or the tick is out of range.
+        JudgeError: The algorithm is not valid.
     """
     clock = Clock.from_topology(algorithm.topology, chunk_bytes, model, tick_ps)
     made = schedule_sends(
@@ -83,18 +91,20 @@ def schedule_sends(
     clock: Clock,
     stepping: StepAlignment = StepAlignment.PIPELINED,
 ) -> Schedule:
-    """Return sends with simulated times, not yet verified.
+    """Return sends as a schedule with simulated times, without verification.
 
-    Ranks without a link use the simulation's shortest paths. A send carries the value at its start.
-    A transfer that overwrites or reduces is therefore postponed until all sends of the earlier
-    value have started.
+    Sends between ranks without a link take the simulation's shortest paths. A send carries the
+    value at its start. So a transfer that overwrites or reduces is postponed until all sends of the
+    earlier value have started.
 
     Args:
+        sends: Sends with their steps.
+        topology: Machine.
         clock: Clock of this machine, for the chunks of the collective.
-        stepping: Whether a step begins at the end of the previous one, or each send when it can.
+        stepping: Start of the sends of a step: after the previous step, or as early as possible.
 
     Raises:
-        ParameterError: It may take more ticks than a schedule supports.
+        ParameterError: The schedule may take more ticks than a schedule supports.
         TooLargeError: Some sends arrive too early after the maximum number of postponements.
         UnreachableError: No path leads to the destination of a send.
     """
@@ -107,19 +117,20 @@ def schedule_sends(
 
 
 def retime_schedule(schedule: Schedule, chunk_bytes: int) -> Schedule:
-    """Return a schedule's messages for chunks of another size, not yet verified.
+    """Return a schedule for another chunk size, without verification.
 
-    Messages start as early as possible. Links keep the order of the schedule, unless early arrivals
-    remain after the maximum number of postponements. Chunks of one transfer are sent one after the
-    other.
+    Messages keep their routes and start as early as possible. Links keep the order of the schedule,
+    unless arrivals are still too early after the maximum number of postponements. Chunks that one
+    transfer carried are sent one after the other.
 
     Args:
-        chunk_bytes: the size of every chunk.
+        schedule: Schedule of equal chunks.
+        chunk_bytes: New size of every chunk in bytes.
 
     Raises:
-        ParameterError: chunks differ in size, switches copy messages, the size is out of range, or
-            the times may be.
-        TooLargeError: some messages arrive too early after the maximum number of postponements.
+        ParameterError: Chunks differ in size, switches copy messages, or the size or the resulting
+            times may be out of range.
+        TooLargeError: Some messages arrive too early after the maximum number of postponements.
     """
     s = schedule
     if not isinstance(s.chunk_bytes, int):
@@ -156,9 +167,9 @@ def retime_schedule(schedule: Schedule, chunk_bytes: int) -> Schedule:
 
 
 def _message_rows(schedule: Schedule) -> tuple[IntArray, IntArray]:
-    """Return the rows of a schedule message by message, and where each message begins.
+    """Return the rows of a schedule, grouped by message, and the first index of each group.
 
-    Messages are in the order in which they set out.
+    Messages are in the order of their first hop. A final entry is the number of rows.
     """
     rows = np.arange(schedule.num_sends)
     if schedule.message is None:
@@ -184,25 +195,30 @@ def _too_early_error(collective: Collective, topology: Topology) -> TooLargeErro
 def _delay_sends(
     sends: SteppedSends, topology: Topology, clock: Clock, stepping: StepAlignment
 ) -> Timeline | None:
-    """Return sends with their times, none too early. None: some still are after many rounds."""
+    """Return the timeline of sends, postponed so that none arrives too early.
+
+    None: some are still too early after :data:`MAX_DELAY_ROUNDS` rounds.
+    """
     columns = (sends.step, sends.chunk, sends.src, sends.dst, sends.reduce)
     messages = Messages.from_steps(*columns, stepping=stepping)
     messages = replace(messages, num_chunks=sends.collective.num_chunks)
     places = None
     if sends.collective.combining:
-        step = 2 * sends.step.astype(np.int64)  # a step sends the values before it
+        step = 2 * sends.step.astype(np.int64)  # a step sends the values from its start
         places = _ValueOrder.from_events(sends.chunk, sends.src, sends.dst, step, step + 1)
     return _postpone_early(messages, places, topology, clock)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ValueOrder:
-    """Starts and arrivals at each chunk's copy at each rank, in their order.
+    """The required order of sends and arrivals of each chunk at each rank.
+
+    The events of n sends are numbered: n starts, then n arrivals. All columns have shape (2 n,).
 
     Attributes:
-        order: rows: first all starts, then all arrivals.
-        place: the copy of each.
-        arrives: whether each is an arrival.
+        order: event numbers, ascending by place and time.
+        place: place (a chunk at a rank) of each event in ``order``.
+        arrives: whether each event in ``order`` is an arrival.
     """
 
     order: IntArray
@@ -218,7 +234,7 @@ class _ValueOrder:
         sent_at: IntArray,
         written_at: IntArray,
     ) -> _ValueOrder:
-        """Return the events of sends, ordered by any measure of time."""
+        """Return the order of the events of sends, whose times may have any unit."""
         many, nodes = len(chunk), 1 + int(max(src.max(initial=0), dst.max(initial=0)))
         first = chunk.astype(np.int64) * nodes
         place = np.concatenate((first + src, first + dst))
@@ -228,17 +244,17 @@ class _ValueOrder:
     def early_ticks(self, start: IntArray, arrive: IntArray) -> IntArray:
         """Return the number of ticks by which each send arrives too early.
 
-        A send must not arrive before all sends of the earlier value from its destination started.
+        A send must arrive later than the starts of all sends of the old value from its destination.
 
         Args:
-            start: of each send.
-            arrive: likewise.
+            start: Start of each send in ticks, shape (sends,).
+            arrive: Arrival of each send in ticks, shape (sends,).
         """
         many = len(start)
         started = np.concatenate((start, np.full(many, -1)))[self.order]
         times, rank = np.unique(started, return_inverse=True)
         is_first = np.diff(self.place, prepend=-1) != 0
-        base = np.cumsum(is_first) * len(times)  # keeps the places apart
+        base = np.cumsum(is_first) * len(times)  # restarts the running maximum at each place
         latest = times[np.maximum.accumulate(rank + base) - base]
         early = np.zeros(many, dtype=np.int64)
         of = self.order[self.arrives] - many
@@ -253,14 +269,20 @@ def _postpone_early(
     clock: Clock,
     routes: MessageRoutes | None = None,
 ) -> Timeline | None:
-    """Return messages with their times, none too early. None: some still are after many rounds.
+    """Return the timeline of messages, postponed so that none arrives too early.
 
-    Sends that postpone one another would continue by one tick each. Sends that repeat are therefore
-    postponed by more, so that others go first.
+    Two sends that delay each other could be postponed by one tick for ever. So a send that is early
+    again and again is postponed by more, and others go first.
 
     Args:
-        places: the order of values. None: nothing is reduced.
-        routes: the links of each message. None: shortest paths.
+        messages: Messages with their dependencies.
+        places: Required order of values. None: nothing is reduced.
+        topology: Machine.
+        clock: Clock of this machine.
+        routes: Routes of the messages. None: shortest paths.
+
+    Returns:
+        The timeline. None: some are still too early after :data:`MAX_DELAY_ROUNDS` rounds.
     """
     timeline, released = simulate(messages, topology, clock, routes), messages.release
     if places is None:

@@ -1,4 +1,4 @@
-"""The same rounds in more steps: a step of several rounds becomes several steps."""
+"""Split steps of several rounds into several steps."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sccl.errors import ParameterError
 def stretch_steps(algorithm: Algorithm, steps: int) -> Algorithm:
     """Return an algorithm with the same rounds and sends in more steps.
 
-    The data of a step exist at its beginning, so they may be sent in any of the steps that replace
-    it. Each link sends as much as possible in the first of them.
+    The data of a step are available at its start, so they may be sent in any of the steps that
+    replace it. Each link sends as much as possible in the first of them.
 
     Args:
         algorithm: Algorithm on a topology without shared budgets.

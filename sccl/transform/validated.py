@@ -1,4 +1,4 @@
-"""Return plans that pass verification. Only these are lowered, simulated, or shown on a page."""
+"""Verify plans before they are exported, simulated, or displayed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 def validated_algorithm(algorithm: AnyAlgorithm, where: str) -> Algorithm:
-    """Return an algorithm with all its sends.
+    """Return a verified algorithm. A symmetric algorithm is expanded to all sends.
 
     Args:
-        where: Its file name, for messages.
+        algorithm: Algorithm to verify.
+        where: File name for error messages.
 
     Raises:
-        InputError: It fails verification.
+        InputError: The algorithm fails verification.
     """
     expanded = expand_algorithm(algorithm)
     if faults := violations(expanded):
@@ -38,16 +39,17 @@ def validated_algorithm(algorithm: AnyAlgorithm, where: str) -> Algorithm:
 
 
 def validated_schedule(schedule: AnySchedule, where: str) -> Schedule:
-    """Return a schedule. A packed schedule is unpacked.
+    """Return a verified schedule. A packed schedule is unpacked.
 
     Args:
-        where: Its file name, for messages.
+        schedule: Schedule to verify.
+        where: File name for error messages.
 
     Raises:
-        InputError: It fails verification, or it has too many transfers to unpack.
+        InputError: The schedule fails verification, or has too many transfers to unpack.
     """
     from sccl.core import packed_schedule  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.core.schedule import ScheduleFilter  # noqa: PLC0415 - likewise
+    from sccl.core.schedule import ScheduleFilter  # noqa: PLC0415 - NumPy is slow to load
 
     if (
         isinstance(schedule, packed_schedule.PackedSchedule)
@@ -70,13 +72,14 @@ def validated_schedule(schedule: AnySchedule, where: str) -> Schedule:
 
 
 def validated_steps(plan: Plan, where: str) -> SteppedSchedule:
-    """Return a plan in steps, and the sends that form one transfer.
+    """Return a verified plan in steps, with the sends that share a transfer.
 
     Args:
-        where: Its file name, for messages.
+        plan: Plan to verify.
+        where: File name for error messages.
 
     Raises:
-        InputError: It fails verification, or steps cannot express its times.
+        InputError: The plan fails verification, or steps cannot express its times.
     """
     from sccl.transform.levels import SteppedSchedule, assign_steps  # noqa: PLC0415 - NumPy is slow to load
 

@@ -1,1 +1,1 @@
-"""Lower bounds on steps and on R/C, each with a proof that anyone can re-check."""
+"""Lower bounds on steps, on R/C, and on time, each with a proof that can be checked."""

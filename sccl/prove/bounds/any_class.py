@@ -1,31 +1,31 @@
 """Lower bounds for every allreduce, of any class.
 
-They hold for algorithms whose sends each carry contributions to one chunk, reduced or not:
-compositions, trees, and gathering all contributions are among these. There are three arguments.
+They hold for algorithms in which each send carries contributions to one chunk, reduced or not.
+These include compositions, trees, and gathering all contributions. There are three arguments.
 
 * *Steps.* Each rank needs every contribution, so S is at least the largest distance between ranks.
-* *A cut.* Every chunk needs a contribution from outside any set of ranks inside it. Partial sums
-  travel as one, so at least one send per chunk enters.
+* *A cut.* Take any set of ranks. For every chunk, it needs a contribution from outside. Partial
+  sums travel as one, so at least one send per chunk enters the set.
 * *Sends.* Each chunk takes 2 (P - 1) sends. Put its sends in an order consistent with the steps,
   and consider the first after which some rank knows all contributions. By then each of the P - 1
-  other ranks has sent, or its contribution would not be known there. None of them knows all, so
-  each has still to receive. (One-way gossip, as in Harary and Schwenk, The communication problem on
-  graphs and digraphs, 1974.) The same holds for G groups of ranks, each regarded as one rank with
-  the knowledge of all its ranks: 2 (G - 1) sends go between them.
+  other ranks has sent, or its contribution would be missing. None of them knows all, so each still
+  has to receive. (One-way gossip, as in Harary and Schwenk, The communication problem on graphs and
+  digraphs, 1974.) The same holds for G groups of ranks, each regarded as one rank with the
+  knowledge of all its ranks: 2 (G - 1) sends go between them.
 
 Groups give the exact optimum if every link is as wide as its reverse and no budgets are shared. Let
 q be the largest bound in rounds per chunk by groups, (G - 1) / (lanes between them, one way). If
-each pair of ranks has its lanes times q, any G groups have G - 1 between them, so some mixture of
-spanning trees fits (Tutte 1961, Nash-Williams 1961). Each chunk goes up its tree and down again,
-one send each way over each of its links. Chunks that start one step after the other load links in a
-step as one chunk does in all its steps, so R/C comes arbitrarily close to q as S grows. (According
-to arXiv 2602.22482 the optimum is open. That is for algorithms that may mix chunks in a send. Ours
-may not, and neither may those of any system that we know of.)
+the lanes of each pair of ranks are multiplied by q, any G groups have at least G - 1 lanes between
+them. So some mixture of spanning trees fits (Tutte 1961, Nash-Williams 1961). Each chunk goes up
+its tree and down again, with one send in each direction over each of its links. If chunks start in
+consecutive steps, a step loads the links as one chunk does in all its steps. So R/C approaches q
+arbitrarily as S grows. (According to arXiv 2602.22482 the optimum is open. That statement concerns
+algorithms that may mix chunks in a send. Our algorithms may not, nor do those of any known system.)
 
-In process groups the same holds for the chunks of each group: each chunk takes two sends for each
-rank of its group but one, or for each set of ranks with members of it but one
-(:func:`exchange_demand`), and one enters every set that divides the group. Whether these bounds are
-attained is not known there.
+In process groups the same holds for the chunks of each group. A chunk takes two sends for each rank
+of its group but one, or two sends for each set of ranks with members of the group but one
+(:func:`exchange_demand`). One send enters every set that divides the group. It is unknown whether
+process groups attain these bounds.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ if TYPE_CHECKING:
 def exchange_demand(collective: Collective, groups: Sequence[frozenset[int]]) -> Fraction:
     """Return the data an allreduce must send between groups, relative to a rank's buffer.
 
-    Each chunk takes 2 (G - 1) sends, where G is the number of groups with ranks that reduce it. If
-    other groups forward, the argument is the same: these G have to send and to receive.
+    Each chunk takes 2 (G - 1) sends, where G is the number of groups with ranks that reduce it.
+    Other groups may forward data without changing the argument: these G groups have to send and to
+    receive.
 
     Args:
-        groups: groups of nodes. Each rank is in one of them.
+        groups: Groups of nodes, with each rank in one of them.
     """
     group_of = {node: i for i, group in enumerate(groups) for node in group}
     sent = sum(
@@ -64,7 +65,7 @@ def exchange_demand(collective: Collective, groups: Sequence[frozenset[int]]) ->
 
 
 def any_class_bandwidth(topology: Topology, spec: Spec) -> Fraction:
-    """Return the R/C that no allreduce goes below, of all ranks or in groups.
+    """Return a lower bound on R/C of every allreduce, of all ranks or in groups.
 
     Raises:
         UnreachableError: a contribution cannot reach a rank.
@@ -93,7 +94,7 @@ def any_class_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
 
 
 def _count_proofs(topology: Topology, spec: Spec, gathered: Collective) -> Iterator[CountProof]:
-    """Yield bounds by sends: between all ranks, the weakest groups, the chassis, and over cuts."""
+    """Yield bounds by sends: between ranks, the weakest groups, and the chassis, and over cuts."""
     from sccl.prove.bounds.network_strength import merged_partition  # noqa: PLC0415 - loads NumPy and OR-Tools
 
     unit = spec.at(spec.unit)
@@ -115,7 +116,7 @@ def _count_proofs(topology: Topology, spec: Spec, gathered: Collective) -> Itera
 
 
 def _partitions(topology: Topology, weakest: Partition | None) -> Iterator[Partition]:
-    """Yield groups that take in all ranks, between which links may carry little."""
+    """Yield partitions of all ranks that may have low capacity between their groups."""
     everyone = frozenset(range(topology.ranks))
     yield tuple(frozenset([rank]) for rank in range(topology.ranks))
     if weakest is not None:
@@ -138,5 +139,5 @@ def _crossing_links(topology: Topology, groups: Sequence[Collection[int]]) -> se
 
 
 def covering_constraints(topology: Topology, groups: Sequence[Collection[int]]) -> tuple[str, ...]:
-    """Return the names of constraints that hold all links between groups, or into a single one."""
+    """Return the names of constraints that cover all links between groups, or into a single one."""
     return cover_names(topology, _crossing_links(topology, groups))

@@ -1,13 +1,15 @@
 """Proofs of bandwidth bounds, their exact check, and the proofs that need no LP.
 
-A proof prices the members of the bandwidth relation B. The price of an edge, l(e), is the sum of
-the prices of the constraints it is in. In R rounds at most ``R * sum_b price_b * b`` can be bought.
-So if all data that have to be moved cost at least D at these prices, then R >= D / sum_b price_b *
-b. There are two ways to bound the cost:
+A proof assigns a price to each constraint (L, b) of the bandwidth relation B. The price l(e) of an
+edge is the sum of the prices of its constraints. The sends of R rounds cost at most ``R * sum_b
+price_b * b`` in total. So if all required sends cost at least D at these prices, then R >= D /
+sum_b price_b * b. There are two ways to bound the cost:
 
-* cuts: each chunk that starts outside a set of ranks and is wanted inside has to enter it. Weighted
-  cuts whose weights on an edge never exceed l(e) add up. A single cut with unit prices on the edges
-  into it is the classical argument: chunks that must enter, over the capacity into the set.
+* cuts: each chunk that starts outside a set of ranks and has a destination inside has to enter it.
+  Weighted cuts whose weights on an edge never exceed l(e) add up. The classical argument is a
+  single cut with unit prices on the edges into it: chunks that must enter, over the capacity into
+  the set.
+
 * lengths: each chunk has to pass at least the shortest path from its sources to its farthest
   destination, with l(e) as length: the dual of multicommodity flow.
 
@@ -32,7 +34,7 @@ from sccl.topo.symmetry.permutations import rank_orbits
 
 Number = int | Fraction
 
-_FEW_RANKS = 64  # ranks whose shortest paths take less than symmetries do
+_FEW_RANKS = 64  # ranks up to which shortest paths are faster than symmetries
 
 ConstraintPrices = tuple[tuple[ConstraintKey, Fraction], ...]
 """(constraint, price), in the order of the constraints' names."""
@@ -46,12 +48,12 @@ def nonzero_prices(prices: Mapping[ConstraintKey, Fraction]) -> ConstraintPrices
 
 @dataclass(frozen=True, slots=True)
 class BandwidthProof:
-    """Prices of constraints, and the cuts that bound the cost of the demand (none: by lengths).
+    """Prices of constraints, and the cuts that bound the cost of the demand.
 
     Attributes:
-        value: the claimed bound on R, for the collective it was made for.
-        prices: (constraint, price), by constraint name, where there is a price.
-        cuts: the weighted cuts, empty if lengths prove the bound.
+        value: The claimed bound on R for the proof's collective.
+        prices: (constraint, price) of constraints with a price, in the order of their names.
+        cuts: The weighted cuts, empty if lengths prove the bound.
     """
 
     value: Fraction
@@ -65,10 +67,10 @@ class BandwidthProof:
 
 
 def check_proof(topology: Topology, collective: Collective, proof: BandwidthProof) -> Fraction:
-    """Return the bound on R that a proof really proves, computed from its prices and cuts.
+    """Recompute the bound on R that the prices and cuts of a proof imply.
 
     Args:
-        collective: a non-combining one.
+        collective: Non-combining collective.
 
     Raises:
         ValueError: a price or weight is negative, a constraint does not exist, the cuts together
@@ -109,7 +111,7 @@ def _shortest_total(
 ) -> Fraction:
     total: Number = 0
     scale = lcm(*(price.denominator for price in length.values()))
-    scaled = {edge: int(price * scale) for edge, price in length.items()}  # far faster to add
+    scaled = {edge: int(price * scale) for edge, price in length.items()}  # integers add faster
     successors = topology.successors()
     if collective.is_alltoall:
         for source, images in _symmetric_ranks(topology, collective, scaled).items():
@@ -132,7 +134,7 @@ def _shortest_total(
 def _symmetric_ranks(
     topology: Topology, collective: Collective, length: Mapping[Edge, int]
 ) -> dict[int, list[int]]:
-    """Return ranks that are images of one another by symmetries that keep lengths, by the first."""
+    """Return the orbits of ranks under symmetries that preserve lengths, by first rank."""
     symmetries = [
         image
         for image in (orbit_symmetries(topology, collective) if topology.ranks > _FEW_RANKS else ())
@@ -164,9 +166,9 @@ _MAX_LENGTH_WORK = 12_000_000  # sources times edges: beyond, exact shortest pat
 
 
 def simple_proofs(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
-    """Yield cheap candidate proofs for every machine, a cut first, without their values.
+    """Yield candidate proofs that are fast to compute, without values, a cut first.
 
-    On symmetric machines one of them already gives the best possible bound.
+    On symmetric machines one of them gives the best possible bound.
     """
     links, lanes = topology.edges, topology.lanes()
     best: tuple[Fraction, frozenset[int]] | None = None
@@ -186,7 +188,7 @@ def simple_proofs(topology: Topology, collective: Collective) -> Iterator[Bandwi
 
 
 def _source_count(topology: Topology, collective: Collective) -> int:
-    """Return how many sets of ranks shortest paths have to be sought from."""
+    """Return the number of source sets for which shortest paths are needed."""
     if collective.is_alltoall:
         return len(rank_orbits(topology, orbit_symmetries(topology, collective)))
     return len({sources for sources, _ in collective.chunk_classes()})
@@ -195,7 +197,7 @@ def _source_count(topology: Topology, collective: Collective) -> int:
 def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
     """Yield the sets that are usually tight: one rank, all but one, a chassis, all but a chassis.
 
-    One rank is enough among ranks that are images of each other under a symmetry.
+    One rank of each orbit under symmetries is enough.
     """
     everyone = frozenset(range(topology.ranks))
     ranks: Iterable[int] = everyone
@@ -211,8 +213,8 @@ def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozense
 def price_cut(topology: Topology, inside: frozenset[int]) -> BandwidthProof | None:
     """Return the proof of a single cut: the cheapest cover of the edges that enter it.
 
-    A shared budget covers several edges at one price, so it is taken greedily where that is cheaper
-    than the links it covers. Any cover is valid, and an LP may find a better one.
+    A shared budget covers several edges at one price. It is chosen greedily if it is cheaper than
+    the links that it covers. Any cover is valid, and an LP may find a better one.
     """
     entering = _entering_links(topology.edges, inside)
     if not entering:
@@ -230,7 +232,7 @@ def _entering_links(links: Iterable[Edge], inside: frozenset[int]) -> set[Edge]:
 def _cheapest_cover(
     topology: Topology, edges: Iterable[Edge], lanes: Mapping[Edge, int]
 ) -> list[tuple[ConstraintKey, int]]:
-    """Return constraints that hold all of some edges, and their chunks per round."""
+    """Return constraints that cover all edges, with their chunks per round."""
     left = set(edges)
     constraints: list[tuple[ConstraintKey, int]] = []
     for budget in topology.budgets:
@@ -242,7 +244,7 @@ def _cheapest_cover(
 
 
 def cover_names(topology: Topology, edges: Iterable[Edge]) -> tuple[str, ...]:
-    """Return the names of the constraints that :func:`max_carried` counts."""
+    """Return the names of the constraints whose capacities :func:`max_carried` adds."""
     return tuple(
         sorted(
             constraint_name(key) for key, _ in _cheapest_cover(topology, edges, topology.lanes())
@@ -251,5 +253,5 @@ def cover_names(topology: Topology, edges: Iterable[Edge]) -> tuple[str, ...]:
 
 
 def max_carried(topology: Topology, edges: Iterable[Edge]) -> int:
-    """Return the maximum number of chunks that some edges carry in a round."""
+    """Return an upper bound on the chunks that some edges carry in a round."""
     return sum(chunks for _, chunks in _cheapest_cover(topology, edges, topology.lanes()))

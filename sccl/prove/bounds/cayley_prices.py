@@ -1,7 +1,7 @@
-"""Prices of an alltoall whose ranks are an abelian group: only links of the fullest direction.
+"""Prices for an alltoall on a Cayley graph: only links of the most loaded direction have a price.
 
-On a torus with different sides the longest side decides: the traffic along it fills its links, and
-with prices on these alone each chunk pays for its distance along that side.
+On a torus with different sides, traffic along the longest side is the bottleneck. If only its links
+have prices, each chunk pays for its distance along that side.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sccl.topo.symmetry.regular_groups import CayleyMachine, as_cayley_machine, 
 
 
 def cayley_proofs(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
-    """Yield the proof of the fullest direction, if directions are not equally full.
+    """Yield the proof by the most loaded direction, if loads differ between directions.
 
     Args:
         collective: an alltoall.
@@ -42,10 +42,10 @@ def cayley_proofs(topology: Topology, collective: Collective) -> Iterator[Bandwi
 
 
 def _direction_loads(machine: CayleyMachine) -> dict[tuple[int, int], Fraction]:
-    """Return the load of each direction by shortest paths from rank 0, per lane, both ways."""
+    """Return the load per lane of each direction and its reverse, by paths from rank 0."""
     far = machine.distances()
     last = np.argmax(machine.is_nearer(far), axis=0)
-    through = np.ones(len(far), dtype=np.int64)  # ranks that a way by this rank leads to
+    through = np.ones(len(far), dtype=np.int64)  # ranks whose path passes this rank
     load = np.zeros(len(machine.steps), dtype=np.int64)
     for distance in range(int(far.max()), 0, -1):
         ranks = np.flatnonzero(far == distance)

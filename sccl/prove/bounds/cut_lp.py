@@ -1,9 +1,10 @@
-"""The best weighted cuts by linear programming with cuts added as they are violated.
+"""Find the best weighted cuts by a linear program with cut generation.
 
-Minimise R over loads x_e: every constraint (L, b) carries at most b * R, and at least as much load
-enters each set of ranks as chunks have to. Violated sets are found by max-flow. For demand that is
-wanted everywhere (allgather, broadcast) this is the exact optimum over all routings (Edmonds'
-theorem on packing arborescences). For other demand it is a valid bound.
+The program minimizes R over loads x_e. Every constraint (L, b) carries at most b * R. The load that
+enters each set of ranks is at least the number of chunks that have to enter it. Violated sets are
+found by max-flow. If all ranks are destinations (allgather, broadcast), this is the exact optimum
+over all routings (Edmonds' theorem on packing arborescences). For other demands it is a valid
+bound.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class _DemandFlow:
-    """The flow of all chunks that a rank wants, over the links.
+    """The flow of all chunks that a rank demands, over the links.
 
     Attributes:
         rank: the destination.
@@ -48,7 +49,7 @@ def cut_proof(
     """Return the proof of the cut LP, or None if the LP was not solved.
 
     Args:
-        start: a proof whose cuts are the first to be tried.
+        start: Proof whose cuts are the initial ones.
     """
     cuts = [frozenset(c.ranks) for c in start.cuts]
     flows = list(_demand_flows(topology, collective))
@@ -101,7 +102,8 @@ def _scale_proof(
 ) -> BandwidthProof:
     """Return the proof with the weights scaled down so that no edge is overcharged.
 
-    Rounding duals to fractions can break the dual constraints a little. This mends them exactly.
+    Rounding duals to fractions can break the dual constraints a little. Scaling repairs them
+    exactly.
     """
     share = Fraction(1)
     for src, dst in topology.edges:
@@ -124,7 +126,7 @@ def _scale_proof(
 
 
 def _demand_flows(topology: Topology, collective: Collective) -> Iterator[_DemandFlow]:
-    """Yield, for each rank that wants something, the flow of all it wants from where it is."""
+    """Yield the flow of all chunks that a rank demands, for each rank with a demand."""
     edges = sorted(topology.edges)
     source = topology.ranks
     for rank in range(topology.ranks):

@@ -1,7 +1,8 @@
-"""The best lengths by linear programming: the dual of multicommodity flow.
+"""Find the best lengths by linear programming: the dual of multicommodity flow.
 
-For demand in which every chunk has one destination. Commodities are merged where that is exact: by
-source (alltoall, scatter), or into one where all chunks have the same destination (gather).
+The program applies to demands in which every chunk has one destination. Commodities are merged if
+that is exact: by source (alltoall, scatter), or into one if all chunks have the same destination
+(gather).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from sccl.solvers.lp import Model, Variable, fast_sum, solve, to_fraction
 _MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes, and only simple proofs remain
 
 _Commodity = tuple[frozenset[int], Counter[int]]
-"""Sources (flow may start anywhere in them) and how much each rank wants."""
+"""Source set (flow may start anywhere in it), and demand of each rank."""
 
 
 def flow_proof(topology: Topology, collective: Collective) -> BandwidthProof | None:
-    """Return the proof of the flow LP, or None where it does not apply or is too large."""
+    """Return the proof of the flow LP, or None if it does not apply or is too large."""
     if collective.is_alltoall and len(topology.links) * topology.ranks > _MAX_VARIABLES:
         return None
     amount = collective.amount
@@ -70,16 +71,17 @@ def _single_sink(
 
 
 def _reversed_key(key: ConstraintKey) -> ConstraintKey:
-    """Return the constraint of a machine that is one of the reversed machine."""
+    """Return the constraint of a machine that corresponds to one of the reversed machine."""
     return key if isinstance(key, str) else (key[1], key[0])
 
 
 def _as_cuts(
     topology: Topology, lengths: BandwidthProof, sources: frozenset[int]
 ) -> BandwidthProof:
-    """Return the same bound by cuts: the ranks farther than each distance from the one source set.
+    """Return the same bound by cuts: for each distance from the source set, the ranks beyond it.
 
-    The cut between two levels weighs their difference, so an edge bears at most its length.
+    The weight of the cut between two levels is their difference, so the weights on an edge add up
+    to at most its length.
     """
     price = dict(lengths.prices)
     length: dict[Edge, Fraction] = dict.fromkeys(topology.edges, Fraction(0))

@@ -1,11 +1,11 @@
-"""Prices of an alltoall on machines too large for its flow program: one price for each orbit.
+"""Prices for an alltoall on machines too large for the flow LP: one price for each orbit.
 
-The mean of optimal prices over symmetries is optimal too, so all constraints of an orbit can have
-one price, and all ranks of an orbit pay the same. The program is solved by cuts (Kelley 1960): at
-given prices the shortest paths from a rank of each orbit load the constraints, and at any other
-prices its chunks cost at most the cost of these loads. Prices are taken half way between the best
-so far and the optimum of the cuts so far (Wentges 1997). The value of a proof is computed exactly,
-whenever this ends.
+The mean of optimal prices over symmetries is optimal too. So all constraints of an orbit can have
+one price, and the chunks of all ranks of an orbit cost the same. The program is solved by cutting
+planes (Kelley 1960): at given prices, the shortest paths from a rank of each orbit load the
+constraints. At any other prices, the rank's chunks cost at most the cost of these loads. The next
+prices are the mean of the best prices so far and the optimum of the current cuts (Wentges 1997).
+The value of a proof is computed exactly, so the search may end at any time.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from sccl.topo.symmetry.permutations import Orbits, Permutation, rank_orbits
 _MAX_PATH_WORK = (
     50_000  # orbits of ranks times ranks, of one look at all paths: mesh:16x16 has 9,216
 )
-_MAX_TOTAL_WORK = 3_000_000  # of that in all
+_MAX_TOTAL_WORK = 3_000_000  # maximum total of this work
 _GAP = 1e-7
-_SIMPLE_DENOMINATOR = 60  # denominators of prices that are likely to be meant
+_SIMPLE_DENOMINATOR = 60  # maximum denominator of rounded prices
 
 
 def orbit_flow_proofs(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
     """Yield proofs of an alltoall by prices of orbits, none if it is too large.
 
-    One proof has the optimal prices, the other one rounds them to simple fractions.
+    One proof has the best prices, the other one rounds them to simple fractions.
 
     Raises:
         SolverError: No solver finds the optimum of a linear program.
@@ -52,12 +52,12 @@ def orbit_flow_proofs(topology: Topology, collective: Collective) -> Iterator[Ba
 
 
 class _OrbitPriceSearch:
-    """The program, in prices by orbit at which a round buys 1.
+    """The search for prices by orbit, normalized such that the capacity of a round costs 1.
 
     Attributes:
-        constraints: the constraints of each orbit.
-        bought: by orbit, the amount that a round buys at a price of 1.
-        work: effort of one computation of all shortest paths.
+        constraints: The constraints of each orbit.
+        bought: Total capacity of each orbit's constraints in a round, shape (orbits,).
+        work: Work of one computation of all shortest paths: orbits of ranks times ranks.
     """
 
     def __init__(self, topology: Topology, collective: Collective) -> None:
@@ -82,7 +82,7 @@ class _OrbitPriceSearch:
         self.best, self.value = 1 / self.bought.sum() * np.ones(len(self.bought)), -1.0
 
     def run(self) -> None:
-        """Look for the best prices until cuts and paths agree, or effort ends."""
+        """Improve the prices until cuts and paths agree, or the work limit is reached."""
         model = lp.Model()
         price = [model.add_variable(lb=0.0) for _ in self.bought]
         paid = [model.add_variable(lb=0.0) for _ in self.sources]
@@ -111,7 +111,7 @@ class _OrbitPriceSearch:
             at = (wanted + self.best) / 2
 
     def _loads(self, source: int, prices: FloatArray) -> FloatArray:
-        """Return by orbit the total load of its constraints by the shortest paths from a rank."""
+        """Return the total load of each orbit's constraints by the shortest paths from a rank."""
         length = np.zeros(len(self.topology.links))
         np.add.at(length, self.link, prices[self.orbit])
         paths = self.graph.get_shortest_paths(source, weights=length.tolist(), output="epath")
@@ -119,7 +119,7 @@ class _OrbitPriceSearch:
         return np.bincount(self.orbit, links[self.link], len(self.bought)).astype(np.float64)
 
     def proof(self, exactly: Callable[[float], Fraction]) -> BandwidthProof:
-        """Return the best prices, of which the largest is 1, as fractions."""
+        """Return the proof of the best prices, scaled to a maximum of 1, as fractions."""
         scaled = self.best / self.best.max()
         prices = {
             constraint.key: exactly(float(price))

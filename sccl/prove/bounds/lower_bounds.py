@@ -1,10 +1,9 @@
-"""The lower bounds of a collective on a machine (SCCL section 3.7).
+"""Compute the lower bounds of a collective on a machine (SCCL section 3.7).
 
 - On steps (``a_l``): the distance that a chunk has to travel.
-- On R/C (``b_l``): the LP over all routings, its dual made exact. Floating-point solutions of LPs
-  only *propose* proofs. Every value returned here comes out of
-  :func:`sccl.prove.bounds.bandwidth_proof.check_proof` in exact arithmetic, and the best proposal
-  wins.
+- On R/C (``b_l``): the dual of the LP over all routings. Floating-point solutions of LPs only
+  *propose* proofs. :func:`sccl.prove.bounds.bandwidth_proof.check_proof` computes every returned
+  value in exact arithmetic, and the best proposal is used.
 
 Collectives that reduce are bounded through their duals.
 """
@@ -26,19 +25,19 @@ from sccl.prove.bounds.bandwidth_proof import BandwidthProof, check_proof, simpl
 from sccl.topo.symmetry.group_choice import orbit_symmetries, translation_groups
 from sccl.topo.symmetry.permutations import rank_orbits, set_orbits
 
-_CUT_LP_RANKS = 64  # above, with budgets, only simple proofs: valid, perhaps not the best
+_CUT_LP_RANKS = 64  # above, only simple proofs are used if there are budgets
 _MANY_SOURCES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class FarthestPair:
-    """The proof of a latency bound: this chunk needs this many steps.
+    """The proof of a latency bound: a chunk, a destination, and their distance.
 
     Attributes:
-        steps: links on a shortest path from the nearest source to ``rank``.
-        chunk: the chunk.
-        sources: the ranks that hold it before.
-        rank: the rank that wants it.
+        steps: Number of links on a shortest path from the nearest source to ``rank``.
+        chunk: The chunk.
+        sources: The ranks that hold it initially.
+        rank: The destination.
     """
 
     steps: int
@@ -51,10 +50,10 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
     """Return the (chunk, destination) that is farthest from the chunk's sources.
 
     Args:
-        collective: a non-combining one.
+        collective: Non-combining collective.
 
     Raises:
-        UnreachableError: a chunk cannot reach a rank at all. The message names the pair.
+        UnreachableError: A chunk cannot reach a destination. The message names the pair.
     """
     successors = topology.successors()
     best = FarthestPair(0, 0, (), 0)
@@ -77,9 +76,9 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
 def _targets_by_sources(
     topology: Topology, collective: Collective
 ) -> Iterator[tuple[frozenset[Rank], Iterable[tuple[frozenset[Rank], int]]]]:
-    """Yield sets of sources, and for each the sets of ranks that want its chunks, with one chunk.
+    """Yield sets of sources, each with the sets of destinations of its chunks and one chunk.
 
-    One source is enough among sources that are images of each other, if there are many.
+    If there are many sources, only one of each orbit under symmetries is included.
     """
     ranks = topology.ranks
     if collective.is_alltoall:
@@ -101,10 +100,10 @@ def _targets_by_sources(
 
 
 def require_reachable(instances: Iterable[Instance]) -> None:
-    """Check that every chunk can reach every rank that wants it, however long it takes.
+    """Check that every chunk can reach all its destinations in some number of steps.
 
     Raises:
-        UnreachableError: one cannot. The message names the pair.
+        UnreachableError: A chunk cannot. The message names the pair.
     """
     for instance in instances:
         farthest_pair(instance.topology, instance.collective)
@@ -126,7 +125,7 @@ def bandwidth_bound(topology: Topology, collective: Collective) -> BandwidthProo
 def _linear_programming_proofs(
     topology: Topology, collective: Collective, start: BandwidthProof
 ) -> Iterator[BandwidthProof]:
-    # Each is imported where it applies: MathOpt takes longer to load than most bounds to compute.
+    # Imports are local, since loading MathOpt takes longer than computing most bounds.
     proposal = None
     if collective.is_unicast:
         from sccl.prove.bounds.flow_lp import flow_proof  # noqa: PLC0415
@@ -163,7 +162,7 @@ def _alltoall_proofs(topology: Topology, alltoall: Collective) -> Iterator[Bandw
 def _best_proof(
     topology: Topology, collective: Collective, proposals: Iterable[BandwidthProof]
 ) -> BandwidthProof:
-    """Return the proposal that proves most, its value and demands computed (earlier ones first)."""
+    """Return the proposal with the highest computed value, the first of equal ones."""
     best = BandwidthProof(Fraction(0), (), ())
     for proposal in proposals:
         if not proposal.prices:
@@ -178,13 +177,13 @@ def _best_proof(
 def lower_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
     """Return the lower bounds of a collective on a topology, with their proofs.
 
-    For a combining collective they are bounds on its dual, if necessary on the reversed topology,
-    with the smallest possible number of chunks. For allreduce on one-way links both of its phases
-    are bounded, and the tighter bound holds for each: they have equal steps and rounds.
+    The bounds of a combining collective are those of its dual with the smallest possible number of
+    chunks, on the reversed topology if necessary. For an allreduce on asymmetric links both phases
+    are bounded. The tighter bound holds for each phase, since they have equal steps and rounds.
 
     Raises:
         CollectiveError: the collective is for another number of ranks.
-        UnreachableError: a chunk cannot reach a rank that wants it.
+        UnreachableError: A chunk cannot reach a destination.
         TopologyError: the topology has switch nodes.
     """
     check_direct(topology)

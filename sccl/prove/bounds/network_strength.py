@@ -1,22 +1,22 @@
 """Find the groups of ranks with the weakest links between them, a bound for any allreduce.
 
-Between G groups that contain all ranks, each chunk of an allreduce takes 2 (G - 1) sends. The bound
-is largest for the partition with the smallest weight per group but one, if the weight is that of
-all links between groups: the *strength* of a graph (Gusfield 1983).
+Between G groups that contain all ranks, each chunk of an allreduce takes 2 (G - 1) sends. So the
+bound is largest for the partition that minimizes w / (G - 1), where w is the weight of all links
+between groups. The minimum is the *strength* of a graph (Gusfield 1983).
 
-It is found in integers, by flows (Cunningham 1985). At a guess p / q of the strength
+It is computed in integers, by flows (Cunningham 1985). For a guess p / q of the strength,
 
     f(A) = q * (weight of the links that leave A or enter it) - 2 p
 
-is submodular on intersecting sets, so the greedy algorithm finds the partition of minimum sum: rank
-by rank, v gets the value  y_v = min { f(A) - y(A - v) : v in A, A within the first ranks up to v },
-which is a minimum cut. Minimizing sets that intersect are merged. The sum is 2 (q w - p G). If it
-is below -2 p, the partition has a smaller w / (G - 1), which is the next guess (Dinkelbach 1967).
-Otherwise no partition has a smaller one.
+is submodular on intersecting sets, so the greedy algorithm finds the partition that minimizes the
+sum of f over its sets: each rank v in turn gets the value y_v = min { f(A) - y(A - v) : v in A, A
+within the first ranks up to v }, by a minimum cut. Minimizing sets that intersect are merged. The
+sum is 2 (q w - p G). If it is below -2 p, the partition has a smaller w / (G - 1), which is the
+next guess (Dinkelbach 1967). Otherwise no partition has a smaller ratio.
 
-In process groups, the data between sets are counted for each group, which is no function of the
-number of sets. Sets are then merged in pairs, in the order of the most rounds left. Any partition
-gives a bound. This one usually gives the strongest.
+In process groups, the data between sets depend on each group's members, not only on the number of
+sets. Then sets are merged in pairs, greedily by the remaining bound in rounds. Any partition gives
+a valid bound, and the greedy one is usually the strongest.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from sccl.solvers.network_flow import FlowNetwork
 Partition = tuple[frozenset[int], ...]
 
 _MAX_WORK = 1_500_000  # ranks times links: beyond, flows for every rank take seconds
-_MAX_MERGED_RANKS = 256  # ranks: beyond, merging sets of them takes seconds
+_MAX_MERGED_RANKS = 256  # ranks: beyond, merging sets takes seconds
 
 
 def strength_partition(topology: Topology) -> Partition | None:
-    """Return groups of ranks of least lanes between them, both ways, per group but one.
+    """Return the partition of ranks that minimizes the lanes between groups over groups minus one.
 
-    Shared budgets are not looked at. None: there are too many ranks, a single one, or switches.
+    Shared budgets are ignored. None: there are too many ranks, a single rank, or switches.
     """
     large = topology.ranks * len(topology.links) > _MAX_WORK
     if large or topology.ranks < 2 or topology.switches:
@@ -58,7 +58,7 @@ def strength_partition(topology: Topology) -> Partition | None:
 
 
 def _partition_ratio(weights: Mapping[tuple[int, int], int], groups: Partition) -> Fraction:
-    """Return the weight between groups, per group but one."""
+    """Return the weight between groups, divided by the number of groups minus one."""
     of = {rank: i for i, group in enumerate(groups) for rank in group}
     return Fraction(sum(n for (u, v), n in weights.items() if of[u] != of[v]), len(groups) - 1)
 
@@ -66,7 +66,7 @@ def _partition_ratio(weights: Mapping[tuple[int, int], int], groups: Partition) 
 def _min_partition(
     ranks: int, weights: Mapping[tuple[int, int], int], guess: Fraction
 ) -> Partition:
-    """Return a partition of the least sum of f, greedily."""
+    """Return the partition that minimizes the sum of f, by the greedy algorithm."""
     greedy = _GreedyPolymatroid(ranks, weights, guess)
     groups: list[frozenset[int]] = []
     for rank in range(ranks):
@@ -77,9 +77,10 @@ def _min_partition(
 
 
 class _GreedyPolymatroid:
-    """The values of ranks so far, and the network of which they are minimum cuts.
+    """Values of the ranks so far, and the flow network that computes the next value.
 
-    The source's side of a cut is A. Ranks after v are merged into the sink, v into the source.
+    The source side of a minimum cut is A. Ranks after v are merged into the sink, and v into the
+    source.
     """
 
     def __init__(self, ranks: int, weights: Mapping[tuple[int, int], int], guess: Fraction) -> None:
@@ -98,7 +99,7 @@ class _GreedyPolymatroid:
         self.infinite = int(self.lanes.sum()) + ranks * 2 * guess.numerator + 1
 
     def add(self, rank: int) -> frozenset[int]:
-        """Add the value of the next rank and return the set whose minimum it is."""
+        """Compute the value of the next rank, and return the set that attains the minimum."""
         values = np.array(self.values, np.int64)
         wins, costs = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
         wins[:rank], costs[:rank] = np.maximum(values, 0), np.maximum(-values, 0)
@@ -110,12 +111,12 @@ class _GreedyPolymatroid:
 
 
 def merged_partition(topology: Topology, reduced: Collective) -> Partition | None:
-    """Return sets of ranks between which an allreduce takes many rounds, the most if of all ranks.
+    """Return a partition with a high bound on an allreduce, the highest if all ranks reduce.
 
-    Shared budgets are not looked at. None: there are too many ranks, or switches.
+    Shared budgets are ignored. None: there are too many ranks, or switches.
 
     Args:
-        reduced: the allreduce, of all ranks or in process groups.
+        reduced: The allreduce, of all ranks or in process groups.
     """
     if all(len(held) == topology.ranks for held, _ in reduced.chunk_classes()):
         return strength_partition(topology)
@@ -133,10 +134,10 @@ class _MergedSets:
     """Merged sets of ranks, the capacity between them, and the data between them.
 
     Attributes:
-        members: ranks of each set, by number.
-        lanes: shape (sets, sets): lanes between two sets, both ways.
-        of: shape (sets, classes): whether the set has ranks that reduce the chunks of a class.
-        amounts: chunks of each class.
+        members: Ranks of each set.
+        lanes: Lanes between two sets in both directions together, shape (sets, sets).
+        of: Whether a set has ranks that reduce the chunks of a class, shape (sets, classes).
+        amounts: Number of chunks of each class, shape (classes,).
     """
 
     def __init__(self, topology: Topology, reduced: Collective) -> None:
@@ -165,7 +166,7 @@ class _MergedSets:
         return tuple(sorted((frozenset(group) for group in self.members), key=min))
 
     def merge(self) -> bool:
-        """Merge the two sets that leave the most rounds, and return False if two are left."""
+        """Merge the pair of sets that leaves the highest bound, and return False at two sets."""
         if len(self.members) <= 2:
             return False
         less = (self.of * self.amounts) @ self.of.T
@@ -173,7 +174,7 @@ class _MergedSets:
         rounds = np.where(
             carried > 0, demand / np.maximum(carried, 1), np.where(demand > 0, np.inf, 0)
         )
-        # of equal ones two that share links, as they are likely to be of one box
+        # ties: two sets that share links, since they are probably in one box
         rounds[np.tril_indices(len(rounds))] = -1
         best = np.lexsort((-self.lanes.ravel(), -rounds.ravel()))[0]
         into, out = divmod(int(best), len(rounds))

@@ -1,11 +1,11 @@
-"""The best bound for an allgather by a single cut, exact, by flows to one rank after the other.
+"""Find the best single-cut bound for an allgather exactly, by max-flows to each rank.
 
-The chunks of a set A of ranks must leave it for the ranks outside: R/C is at least |A| over the
-capacity out of A in a round, and pipelined trees attain the maximum of this ratio (so no number of
-steps allows less). It is found by Dinkelbach's method: at a guess a/b let every rank send b from a
-source into the machine, whose links carry a times their lanes. If P b do not reach a rank, it is
-outside of a cut with a greater ratio, which is the next guess. Once all ranks are reached, no cut
-has a greater ratio. Only integers are used.
+The chunks of a set A of ranks must leave it for the ranks outside. So R/C is at least |A| over the
+capacity out of A in a round. Pipelined trees attain the maximum of this ratio, so it is the infimum
+over all numbers of steps. Dinkelbach's method computes it. At a guess a/b, a source feeds b into
+every rank, and links carry a times their lanes. If less than P b reach some rank, the minimum cut
+has a greater ratio, which is the next guess. If P b reach all ranks, no cut has a greater ratio.
+Only integers are used.
 
 Source: Zhao et al., ForestColl (arXiv 2402.06787), theorem 1, for the ratio. Dinkelbach, On
 nonlinear fractional programming (1967).
@@ -32,11 +32,12 @@ _MAX_WORK = 20_000_000  # sinks times links: beyond, flows take longer than half
 def sinks_proof(
     topology: Topology, collective: Collective, start: BandwidthProof
 ) -> BandwidthProof | None:
-    """Return the best cut's proof, or None: no cut is better than ``start``, or it is not sought.
+    """Return the proof of the best cut, or None if none is better or the search is skipped.
 
     Args:
-        collective: an allgather, on a machine without budgets.
-        start: the proof of a cut.
+        topology: Machine without budgets.
+        collective: Allgather.
+        start: Proof by a cut. Without one, the search is skipped.
     """
     sinks = rank_orbits(topology, orbit_symmetries(topology, collective))
     if len(sinks) * len(topology.links) > _MAX_WORK or not start.cuts:
@@ -55,7 +56,7 @@ def fullest_cut(
         guess: Ratio of some cut.
 
     Returns:
-        The ratio, and the ranks outside of the cut, none if no cut exceeds the guess.
+        The ratio, and the ranks outside of the cut, empty if no cut exceeds the guess.
     """
     ranks = topology.ranks
     links = np.array([k.edge for k in topology.links], np.int64)
@@ -64,7 +65,7 @@ def fullest_cut(
     flows = FlowNetwork(ranks + 1, tails, np.concatenate([links[:, 1], np.arange(ranks)]))
 
     def capacities_at(ratio: Fraction) -> IntArray:
-        """Return the capacities for a guess: of links, then of what each rank sends."""
+        """Return the capacities for a guess: of the links, then of the source arcs."""
         rank_capacities = np.full(ranks, ratio.denominator, dtype=np.int64)
         return np.concatenate([lanes * ratio.numerator, rank_capacities])
 

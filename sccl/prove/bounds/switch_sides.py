@@ -1,4 +1,4 @@
-"""On which side of a cut of ranks switches are, such that the least leaves it."""
+"""Assign switches to the sides of a cut of ranks such that its capacity is minimal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def narrowest_sides(
     group_ranks = group.intersection(ranks)
     if not topology.switches or len(group_ranks) == len(ranks):
         return
-    first, last = len(nodes), len(nodes) + 1  # those of one side are one node
+    first, last = len(nodes), len(nodes) + 1  # the ranks of each side form one node
     sides = [first if node in group_ranks else last if node in ranks else node for node in nodes]
     edges = [(sides[u], sides[v]) for u, v in rate]
     rates = [float(each) for each in rate.values()]

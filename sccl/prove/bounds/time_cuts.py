@@ -1,22 +1,23 @@
-"""Lower bounds on the time of any plan, with any chunks, for a buffer of any size.
+"""Compute lower bounds on the completion time of any plan, with any chunks, for any buffer size.
 
 They hold for any movement of the data, in steps or not, in pieces of any size.
 
-- *A cut.* Take a set of nodes, and all data that have to leave it. A link out of it is useless
-  before such data can have come to it, from the nearest rank that holds them, and too late to reach
-  their destination. Between these times all links together must carry everything, within the
-  budgets (:mod:`sccl.core.capacity`).
-- *Groups.* For allreduce, divide a machine into G groups: each byte is sent 2 (G - 1) times between
-  them, since a group can do no more than one rank with its knowledge
+- *A cut.* Take a set of nodes, and all data that have to leave it. Each link out of it is useful
+  only within a time window. The window begins when the first such data can arrive at the link from
+  the nearest rank that holds them. It ends when data on the link become too late to reach their
+  destination. Within their windows all links together must carry all these data, within the budgets
+  (:mod:`sccl.core.capacity`).
+- *Groups.* For allreduce, divide a machine into G groups. Each byte is sent at least 2 (G - 1)
+  times between them, since a group acts at best like one rank that has all its data
   (:mod:`sccl.prove.bounds.any_class`). If ranks reduce in groups, G counts the groups with their
   ranks.
-- *All links.* The lower bound on R/C also holds for bytes per link and time
+- *All links.* The lower bound on R/C also bounds the time for bytes on links of equal speed
   (:mod:`sccl.prove.bounds.lower_bounds`), and no link is useful in the last alpha.
 
-The cuts tried are those that are usually tight: all nodes within a distance from a rank, on either
-side. Each chassis. The components of links with at least some speed. The data of a cut may be
-restricted to sources and destinations far from it, or to a single one, which counts fewer bytes and
-more alphas. Any cut is valid, and the largest time counts.
+The search tries cuts that are usually tight: the nodes within a distance from or to a rank, each
+chassis, and the components of links with at least a given speed. The data of a cut may be
+restricted to sources and destinations far from it, or to a single rank. This counts fewer bytes but
+more alphas. Any cut is valid, and the bound is the maximum over all cuts.
 """
 
 from __future__ import annotations
@@ -42,22 +43,22 @@ from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.permutations import rank_orbits
 
 MAX_CENTERS = 32
-"""Maximum number of ranks around which cuts are tried. Beyond, one of each orbit is tried."""
+"""Maximum number of ranks around which cuts are tried. Larger machines try one of each orbit."""
 
 MAX_RANKS = 1024
-"""Beyond, distances take minutes."""
+"""Maximum number of ranks. Beyond, distances take minutes."""
 
 MAX_SPEEDS = 16
-"""Speeds of links, from the fastest on, by which groups are looked for."""
+"""Number of fastest link speeds whose components are tried as groups."""
 
 MAX_DISTANCES = 6
-"""From a cut, of which the ranks that are farther are looked at by themselves."""
+"""Number of minimum distances from a cut to which its sources and destinations are restricted."""
 
 MAX_PRICED_RANKS = 64
-"""Ranks up to which the bound on R/C is asked for: it may be a linear program, which grows fast."""
+"""Maximum number of ranks for the bound on R/C, which may need a large linear program."""
 
 AlphaDistances = dict[int, dict[int, int]]
-"""By node and other node, the distance in alphas."""
+"""Distances from node to node in alphas, as integers in a common unit."""
 
 SizedChunkClass = tuple[frozenset[int], frozenset[int], int]
 """The holders of chunks, their destinations, and their number."""
@@ -68,9 +69,9 @@ class CutSides:
     """A cut of nodes.
 
     Attributes:
-        left: the nodes that data have to leave.
-        sources: count only data that these ranks alone hold, or contribute to.
-        goals: count only data that these ranks want.
+        left: The nodes that data have to leave.
+        sources: Ranks whose data count: only data that they alone hold, or contribute to.
+        goals: Destinations whose data count.
     """
 
     left: frozenset[int]
@@ -83,7 +84,7 @@ class TimeCut:
     """The data that have to cross a cut, and the capacity over it.
 
     Attributes:
-        share: bytes, relative to a rank's buffer.
+        share: Bytes, relative to a rank's buffer.
         changes: changes of the slope of the capacity over time (:mod:`sccl.core.capacity`).
         cut: the cut, or the groups of nodes between which an allreduce has to send.
     """
@@ -93,11 +94,11 @@ class TimeCut:
     cut: CutSides | tuple[frozenset[int], ...] = field(compare=False)
 
     def us(self, size_bytes: int | Fraction) -> Fraction:
-        """Return the microseconds by which the links can have carried it all."""
+        """Return the earliest time at which the links can have carried all data, microseconds."""
         return completion_time(self.changes, self.share * size_bytes)[0]
 
     def us_per_byte(self, size_bytes: int | Fraction) -> Fraction:
-        """Return the microseconds that each byte more of a rank's buffer takes, at least."""
+        """Return the minimum increase of the time per additional byte of a rank's buffer."""
         return self.share / completion_time(self.changes, self.share * size_bytes)[1]
 
 
@@ -106,10 +107,11 @@ class PriceLine:
     """A lower bound on time for all sizes by prices of links in slots.
 
     Attributes:
-        begin: Microseconds, from which to ``end`` the prices are valid.
-        end: Microseconds.
-        us_per_byte: Slope per byte of a rank's buffer, in between.
-        before_us: Part of it that slots pay at any time.
+        begin: Smallest time at which the prices are valid, microseconds.
+        end: Largest time at which the prices are valid, microseconds.
+        us_per_byte: Slope per byte of a rank's buffer between ``begin`` and ``end``.
+        before_us: Part of the cost of slots that does not depend on the time, microseconds. The
+            line subtracts it.
     """
 
     begin: Fraction
@@ -118,7 +120,7 @@ class PriceLine:
     before_us: Fraction
 
     def us(self, size_bytes: int | Fraction) -> Fraction:
-        """Return the microseconds that a rank's buffer of a size takes at least."""
+        """Return the lower bound for a rank's buffer of a size, microseconds."""
         line = self.us_per_byte * size_bytes - self.before_us
         if line < self.begin:
             return self.begin * size_bytes * self.us_per_byte / (self.begin + self.before_us)
@@ -136,7 +138,7 @@ class CompletionTimeBound:
     Attributes:
         cuts: Data that cross cuts.
         alpha_us: The smallest alpha.
-        us_per_byte: Time per byte of a rank's buffer by the bound on R/C. 0: none is known.
+        us_per_byte: Time per byte of a rank's buffer by the bound on R/C. 0: unknown.
         model: Whether alphas travel or occupy their links.
         prices: Bounds by prices of links, in addition to those of cuts.
     """
@@ -157,7 +159,7 @@ class CompletionTimeBound:
         return max([lower_bound, *(crossing.us(size_bytes) for crossing in self.cuts)])
 
     def raise_at(self, size_bytes: int, us: Fraction) -> CompletionTimeBound:
-        """Return the bound with an additional one for a size, in microseconds."""
+        """Return the bound, raised to at least ``us`` microseconds at a size."""
         if us <= self.us(size_bytes):
             return self
         point = PriceLine(us, us, us / size_bytes, Fraction(0))
@@ -178,7 +180,7 @@ def completion_time_bound(
 ) -> CompletionTimeBound:
     """Return a lower bound on the completion time of a collective on a machine, for any size.
 
-    The last few are cached, since callers ask at each size of a range.
+    The latest results are cached, since callers evaluate them at many sizes.
 
     Args:
         topology: the machine.
@@ -188,7 +190,7 @@ def completion_time_bound(
 
     Raises:
         CollectiveError: the collective is for another number of ranks.
-        UnreachableError: a chunk cannot reach a rank that wants it.
+        UnreachableError: A chunk cannot reach a destination.
         TooLargeError: there are more than :data:`MAX_RANKS` ranks.
     """
     if topology.ranks > MAX_RANKS:
@@ -203,7 +205,7 @@ def completion_time_bound(
 
 
 def _bandwidth_us_per_byte(topology: Topology, spec: Spec) -> Fraction:
-    """Return the time per byte by the bound on R/C, or 0 if unknown, as where lanes differ."""
+    """Return the time per byte by the bound on R/C, or 0 if unknown, e.g. if lanes differ."""
     speeds = {*(link.gb_per_s for link in topology.links), *topology.budget_speeds()}
     sums = is_allreduce(spec)
     too_many = topology.ranks > MAX_PRICED_RANKS and not sums
@@ -216,7 +218,7 @@ def _bandwidth_us_per_byte(topology: Topology, spec: Spec) -> Fraction:
 
 
 def _to_bits(nodes: Iterable[int]) -> int:
-    """Return a set as a number with these bits: thousands of them are met in no time."""
+    """Return a set as a bit mask, for fast intersections."""
     return sum(1 << node for node in nodes)
 
 
@@ -269,11 +271,11 @@ class _CutSearch:
                     )
 
     def _overlapped_alphas(self) -> AlphaDistances:
-        """Return by node the fewest alphas between its last byte and the end of a transfer.
+        """Return the alpha distances that follow the last byte of a transfer, by node.
 
-        Where alphas occupy links, a cut-through switch spends the alpha of its outgoing link while
-        the bytes still come in, so that the last one may pass at once. Read backwards, that link
-        leads into the switch.
+        If alphas occupy links, a cut-through switch spends the alpha of its outgoing link while the
+        bytes still arrive, so the last byte may pass at once. For schedules read backwards, that
+        link leads into the switch.
         """
         through = {
             self.topology.ranks + i for i, s in enumerate(self.topology.switches) if s.cut_through
@@ -298,7 +300,7 @@ class _CutSearch:
         for centre in (centres := list(ranks)[:MAX_CENTERS]):
             yield from self._radius_cuts(centre)
         everyone = frozenset(self.nodes)
-        if self.is_allreduce:  # each rank by itself: the R/C bound if links differ in speed
+        if self.is_allreduce:  # single ranks: the R/C bound if links differ in speed
             yield from self._group_cuts([frozenset([rank]) for rank in range(self.topology.ranks)])
         if self.is_allreduce and len(self.classes) > 1:
             from sccl.prove.bounds.network_strength import merged_partition  # noqa: PLC0415 - loads OR-Tools
@@ -315,7 +317,7 @@ class _CutSearch:
                 for left in lefts:
                     for sources, goals in self._distant_ranks(left):
                         yield from self._class_cuts(left, sources, goals)
-                for centre in inside.intersection(centres):  # data from elsewhere have to go on
+                for centre in inside.intersection(centres):  # data from outside pass on
                     for left in lefts:
                         yield from self._root_cuts(left, centre)
 
@@ -336,7 +338,7 @@ class _CutSearch:
                 yield groups
 
     def _root_cuts(self, left: frozenset[int], centre: int) -> Iterator[TimeCut]:
-        """Yield crossings of one rank's data over a cut: all, and the farthest."""
+        """Yield crossings of one rank's data over a cut: all, and those of the farthest peer."""
         singleton, is_left = frozenset([centre]), centre in left
         far = (
             self.distances[centre]
@@ -353,7 +355,7 @@ class _CutSearch:
             )
 
     def _group_cuts(self, groups: list[frozenset[int]]) -> Iterator[TimeCut]:
-        """Yield the crossing between groups of an allreduce, if there is one."""
+        """Yield the crossings between groups of an allreduce, if data have to cross."""
         group_of = {node: i for i, group in enumerate(groups) for node in group}
         ranks, entering = range(self.topology.ranks), dict[Edge, LinkWindow]()
         for (u, v), alpha in self.alpha.items():
@@ -378,7 +380,7 @@ class _CutSearch:
         for distances, outward in ((out_of, True), (into, False)):
             farthest = max(ranks, key=lambda r: (distances.get(r, -1), -r))
             balls = [
-                frozenset([centre]),  # by itself, where links have no alpha
+                frozenset([centre]),  # the rank alone, in case its links have no alpha
                 *(
                     frozenset(node for node, far in distances.items() if far <= radius)
                     for radius in sorted(set(distances.values()))[:-1]
@@ -391,7 +393,7 @@ class _CutSearch:
                 yield from self._class_cuts(left, everyone, everyone if outward else singleton)
                 source, goal = (singleton, farthest_set) if outward else (farthest_set, singleton)
                 yield from self._class_cuts(left, source, goal)
-                for sources, goals in self._distant_ranks(left):  # of who is not in the ball
+                for sources, goals in self._distant_ranks(left):  # beyond the ball
                     if outward and ball.intersection(ranks) <= sources:
                         yield from self._class_cuts(left, singleton, goals)
                         yield from self._class_cuts(left, ball, goals)
@@ -402,9 +404,10 @@ class _CutSearch:
     def _distant_ranks(
         self, left: frozenset[int]
     ) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
-        """Yield the ranks that are farther from a cut than some distance, on either side.
+        """Yield the ranks at minimum distances from a cut, on either side.
 
-        Fewer have to cross it then, but the first of them comes later, or the last goes on longer.
+        With fewer ranks, fewer data have to cross, but the first data arrive later, or the last
+        data travel longer.
         """
         out = [(u, v) for u, v in self.alpha if u in left and v not in left]
         to: dict[int, list[int]] = {}
@@ -441,11 +444,12 @@ class _CutSearch:
     def _class_cuts(
         self, left: frozenset[int], among: frozenset[int], to: frozenset[int]
     ) -> Iterator[TimeCut]:
-        """Yield the data that have to leave a set of nodes, if there are any.
+        """Yield the crossings of the data that have to leave a set of nodes, if there are any.
 
         Args:
-            among: count only data that these ranks alone hold, or contribute to.
-            to: count only data that these ranks want.
+            left: The set of nodes.
+            among: Ranks whose data count: only data that they alone hold, or contribute to.
+            to: Destinations whose data count.
         """
         source_bits, goal_bits = _to_bits(left & among), _to_bits(to - left)
         count, of, at = 0, 0, 0
@@ -470,7 +474,7 @@ class _CutSearch:
     def _windows(
         self, left: frozenset[int], sources: set[int], goals: set[int]
     ) -> dict[Edge, LinkWindow]:
-        """Return when each link out of a set of nodes can carry bytes from sources to goals."""
+        """Return the time window of each link out of a set, for bytes from sources to goals."""
         out = [(u, v) for u, v in self.alpha if u in left and v not in left]
         before = {u: [self.ahead[s][u] for s in sources if u in self.distances[s]] for u, _ in out}
         after = {v: [self.onward[v][g] for g in goals if g in self.onward[v]] for _, v in out}
@@ -481,10 +485,11 @@ class _CutSearch:
         }
 
     def _window(self, before: int, alpha: int, after: int) -> LinkWindow:
-        """Return when a link can carry bytes that count, by alphas in front of it and behind.
+        """Return the time window of a link, from the alphas before and after it.
 
-        Read backwards, bytes pass a link alpha after they leave, or before an alpha that occupies
-        it. So windows are those of the machine itself: C(T) is the same from either end.
+        In schedules read backwards, bytes pass a link alpha after they leave, or before an alpha
+        that occupies it. So the windows are those of the machine itself: C(T) is the same from
+        either end.
         """
         before, after = (after, before) if self.backwards else (before, after)
         begin, lost = (before + alpha, after) if self.occupies else (before, alpha + after)
@@ -492,10 +497,10 @@ class _CutSearch:
 
     @cached_property
     def _budget_orders(self) -> list[list[tuple[tuple[Edge, ...], Fraction]]]:
-        """Return the links and the rate of each budget, in each order that is tried.
+        """Return the links and the rate of each budget, in each order to try.
 
-        A link counts in the first budget that binds. Fewest sources first splits no egress budget,
-        fewest destinations first no ingress budget.
+        A link counts in the first budget that binds. The order by fewest sources splits no egress
+        budget, and the order by fewest destinations splits no ingress budget.
         """
         budgets = [
             (budget.edges, 1000 * budget.chunks_per_round * Fraction(str(speed)))
@@ -510,5 +515,5 @@ class _CutSearch:
         return orders
 
     def _capacities(self, windows: dict[Edge, LinkWindow]) -> set[tuple[SlopeChange, ...]]:
-        """Return the capacity of links over time, for each order of budgets that is tried."""
+        """Return the capacity of links over time, for each order of budgets."""
         return {tuple(capacity_changes(windows, self.rate, order)) for order in self._budget_orders}

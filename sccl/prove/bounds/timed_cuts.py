@@ -1,21 +1,22 @@
-"""Lower bounds for algorithms of S steps by cuts through time, computed in polynomial time.
+"""Compute lower bounds for algorithms of S steps by cuts through time, in polynomial time.
 
-Give each rank a label, the time from which on it is *inside*: 0 to S+1. Ranks keep their chunks, so
-holding a chunk never leads outside. Take a chunk that only ranks of label 0 hold at first, and that
-a rank of label S+1 wants. It is inside at first and has to be outside in the end, so in some step s
-it goes over a link from a rank that is inside at s to one that is not yet at s+1. If a_s lanes
-cross like this in step s, and D chunks per C have to, then
+Each rank gets a label from 0 to S+1: the time from which it is *inside*. Ranks keep their chunks,
+so storing a chunk never moves it outside. Take a chunk that initially only ranks of label 0 hold,
+and that has a destination of label S+1. It starts inside and has to be outside in the end. So in
+some step s it crosses a link from a rank that is inside at time s to a rank that is not inside at
+time s+1. If a_s lanes cross in this way in step s, and D chunks per C have to cross, then
 
-    sum_s rho_s a_s >= D,    rho_s = r_s / C.
+    sum_s rho_s a_s >= D, rho_s = r_s / C.
 
-F(S) is the smallest sum of rho that satisfies this for all labels. By max-flow = min-cut, it is the
-smallest at which each rank's flow through time exists. Cuts are added where a flow falls short. A
-combination of rows proves the value of the program: weights w_i with sum_i w_i a_is <= 1 in every
-step. Shared budgets have additional prices, as in :mod:`sccl.prove.bounds.cut_lp`. Symmetries and
-means of proofs are proofs: images of links carry the same, and all images of a cut take part.
+F(S) is the smallest sum of rho that satisfies this for all labels. By max-flow min-cut, it is the
+smallest sum at which each rank's flow through time exists. If a flow falls short, its minimum cut
+is added. A combination of rows proves the value of the program: weights w_i with sum_i w_i a_is <=
+1 in every step. Shared budgets have additional prices, as in :mod:`sccl.prove.bounds.cut_lp`.
+Images of proofs under symmetries, and means of proofs, are proofs. So images of links have equal
+loads, and all images of a cut have equal weights.
 
-If chunks are copied, F may be below the optimum, as copies are no flows: on a 3-cube with S = 3 it
-is 5/6, and the limit of timed trees 1. For scatter and gather it is the limit.
+If chunks are copied, F may be below the optimum, since copies are no flows: on a 3-cube with S = 3
+it is 5/6, while the limit of timed trees is 1. For scatter and gather F is that limit.
 """
 
 from __future__ import annotations
@@ -50,25 +51,25 @@ from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.permutations import Orbits, Permutation, closure, rank_orbits
 
 _MAX_EXACT_ROWS = 1500  # rows of a basis that is solved in fractions
-_MAX_GROUP_FACTOR = 16  # times the ranks: symmetries of larger groups are not made use of
-_DENOMINATOR = (
-    720_720  # the denominator of others: one for all, so that their sums have no larger one
-)
+_MAX_GROUP_FACTOR = 16  # maximum size of symmetry groups, as a multiple of the ranks
+_DENOMINATOR = 720_720  # common denominator of rounded duals, so that sums have no larger one
 
 BOUND_UNITS = 6.0
-"""Units of effort, of one to five seconds each, for the bound of a number of steps."""
+"""Default budget of the bound for a number of steps, in units of one to five seconds."""
 
-_ARC_EFFORT = 2e-7  # effort of an arc in a flow
-_ROWS_PER_SOLVE = 8  # that are added before the program is solved again
+_ARC_EFFORT = 2e-7  # units per arc of a flow
+_ROWS_PER_SOLVE = 8  # rows to add before the next solve
 
 
 @dataclass(frozen=True, slots=True)
 class CutRow:
-    """A cut: rounds by step, times lanes, are at least the demand. Links with budgets apart.
+    """The inequality of a cut: the sum of rounds times lanes over steps is at least the demand.
+
+    The loads of links with shared budgets are separate terms.
 
     Attributes:
-        lanes: by step, of the links that cross it and are in no shared budget.
-        demand: chunks that have to cross it.
+        lanes: Lanes of the crossing links without shared budgets, shape (steps,).
+        demand: Number of chunks that have to cross.
     """
 
     lanes: tuple[int, ...]
@@ -76,14 +77,14 @@ class CutRow:
 
 
 class CutRows:
-    """Make rows from labels, for a machine, a collective and a number of steps.
+    """Build rows from labels, for a machine, a collective and a number of steps.
 
-    In an allreduce the contributions to a chunk may travel as one: the chunk has to cross once if
-    one of them does.
+    In an allreduce the contributions to a chunk may travel as one. So the chunk has to cross once
+    if one of its contributions has to.
 
     Attributes:
-        lanes: lanes of every link.
-        apart: indices of links that share budgets.
+        lanes: Lanes of every link, shape (links,).
+        apart: Indices of links with shared budgets.
     """
 
     def __init__(self, topology: Topology, collective: Collective, steps: int) -> None:
@@ -109,12 +110,12 @@ class CutRows:
         return CutRow(tuple(crossed.cumsum()[: self.steps].tolist()), self._demand(labels))
 
     def crossing_steps(self, labels: Labels) -> tuple[IntArray, IntArray]:
-        """Return in which steps each link leads outside: from one on, and up to another."""
+        """Return the first step in which each link leads outside, and the step after the last."""
         time = np.array(labels, np.int64)
         return time[self._ends[0]], time[self._ends[1]] - 1
 
     def _demand(self, labels: Labels) -> int:
-        """Return how many chunks only ranks of label 0 hold, and one never inside wants."""
+        """Return the number of chunks that have to cross, from label 0 to label S+1."""
         return sum(
             chunks
             for holders, wanted, chunks in self._classes
@@ -143,9 +144,10 @@ class TimedRelaxation:
     Attributes:
         steps: S.
         bound: Lower bound on R/C for algorithms of S steps.
-        rho: By step, rounds over C that satisfy all known cuts. Empty: unknown.
-        rows: The rows of all known cuts.
-        is_tight: Whether, up to rounding, these satisfy all cuts: then the bound is F(S).
+        rho: Rounds over C of each step that satisfy the generated cuts, shape (steps,). Empty:
+            unknown.
+        rows: The rows of the generated cuts.
+        is_tight: Whether all cuts are satisfied up to rounding. Then the bound is F(S).
     """
 
     steps: int
@@ -157,7 +159,7 @@ class TimedRelaxation:
 
 @dataclass(frozen=True, slots=True)
 class _ProgramRow:
-    """A row, with its coefficients by variable, and the data that have to cross its cut."""
+    """A row of the program, with its coefficients by variable, and its demand."""
 
     row: lp.LinearConstraint
     coefficients: Mapping[lp.Variable, int]
@@ -165,10 +167,10 @@ class _ProgramRow:
 
 
 class _LabelImages:
-    """The images of labels, and of links that share budgets, under symmetries.
+    """The images of labels, and of links with shared budgets, under symmetries.
 
     Attributes:
-        generators: generators of a group. Empty: it is too large, or not computed.
+        generators: Generators of the group. Empty: it is too large, or not computed.
     """
 
     def __init__(self, topology: Topology, collective: Collective, edges: Sequence[Edge]) -> None:
@@ -186,16 +188,16 @@ class _LabelImages:
         self.first = {edge: orbits.representative(edge) for edge in edges}
 
     def images_of(self, labels: Labels) -> list[Labels]:
-        """Return all images of labels, each once, in their order."""
+        """Return all distinct images of labels, sorted."""
         images = np.unique(np.array(labels)[self._group], axis=0)
         return [tuple(image) for image in images.tolist()]
 
 
 class TimedProgram:
-    """Rounds by step, and loads of links with shared budgets, that satisfy all cuts so far.
+    """The linear program over the generated cuts: rounds by step, and loads of ``apart`` links.
 
     Attributes:
-        apart: Indices of the links that share budgets.
+        apart: Indices of the links with shared budgets.
         symmetries: Symmetries under which these links have equal loads.
         rounds: Rounds of each step in the last solution.
         loads: Loads of these links by step in the last solution.
@@ -229,9 +231,9 @@ class TimedProgram:
     def _shared_constraints(
         self,
     ) -> dict[tuple[tuple[tuple[Edge, int], ...], int], list[ConstraintKey]]:
-        """Return the constraints of links that are apart, by content.
+        """Return the constraints of ``apart`` links, grouped by equal rows of the program.
 
-        The content is the number of links of each orbit that share a capacity, and that capacity.
+        A row is the number of links of each orbit that share a capacity, and that capacity.
         """
         by_shares = defaultdict(list)
         for constraint in self.topology.constraints():
@@ -253,7 +255,7 @@ class TimedProgram:
         return _ProgramRow(row, coefficients, lower_bound or 0)
 
     def add(self, labels: Labels) -> bool:
-        """Add a cut, and return False if an image of it exists or nothing has to cross it."""
+        """Add a cut. Return False if an image of it exists or its demand is zero."""
         labels = self._images.images_of(labels)[0]
         if labels in self._cuts:
             return False
@@ -272,7 +274,7 @@ class TimedProgram:
         """Solve the program.
 
         Raises:
-            SolverError: no solver finds its optimum.
+            SolverError: No solver finds its optimum.
         """
         self._result = self._program.solve()
         value = self._result.variable_values()
@@ -285,8 +287,8 @@ class TimedProgram:
     def bound(self, *, is_complete: bool) -> TimedRelaxation:
         """Return the bound that the last solution proves.
 
-        Its duals are converted to fractions and scaled such that a round buys at most 1: the bound
-        is then computed exactly and valid for any duals.
+        Its duals are converted to fractions and scaled such that the capacity of a round costs at
+        most 1. Then the bound is computed exactly, and is valid for any duals.
         """
         basis = self._solve_exactly()
         duals = self._result.dual_values() if basis is None else basis[1]
@@ -337,9 +339,9 @@ class TimedProgram:
         cuts: Sequence[tuple[Labels, Fraction]],
         prices: Mapping[tuple[ConstraintKey, int], Fraction],
     ) -> list[Fraction]:
-        """Return by step the value of a round. A link pays what budgets' prices do not cover.
+        """Return the cost of a round's capacity in each step, shape (steps,).
 
-        Shape (steps,).
+        A link contributes the part of its weight that the prices of its budgets do not cover.
         """
         scale = lcm(*(w.denominator for _, w in cuts), *(p.denominator for p in prices.values()))
         weight = np.zeros((len(self.topology.links), self.steps + 1), object)
@@ -364,7 +366,7 @@ class TimedProgram:
     def _solve_exactly(
         self,
     ) -> tuple[dict[lp.Variable, Fraction], dict[lp.LinearConstraint, Fraction]] | None:
-        """Return the values and the duals of the last basis as fractions. None: it is none."""
+        """Return the values and the duals of the last basis as fractions, None if impossible."""
         basis = self._result.solutions[0].basis
         if basis is None:
             return None
@@ -401,11 +403,11 @@ def _to_fraction(value: fmpq) -> Fraction:
 def timed_bound(
     topology: Topology, collective: Collective, steps: int, effort: float = BOUND_UNITS
 ) -> TimedRelaxation | None:
-    """Return the best bound on R/C for S = ``steps`` by cuts through time. None: they say nothing.
+    """Return the best bound on R/C for S = ``steps`` by cuts through time, None if inapplicable.
 
     Args:
-        collective: non-combining. Each chunk can reach all who want it within S steps.
-        effort: after which the program as it is gives the bound, which is less then.
+        collective: Non-combining collective. Each chunk can reach its destinations within S steps.
+        effort: Budget in units. If it is spent, the unfinished program gives a smaller bound.
 
     Raises:
         SolverError: no solver finds the optimum of a linear program.
@@ -424,16 +426,16 @@ def allreduce_bound(
 ) -> TimedRelaxation | None:
     """Return a lower bound for every allreduce of S = ``steps`` by cuts through time.
 
-    A contribution of label 0 has to get to a rank of label S+1, so for each chunk at least one send
-    crosses. There are flows for every rank's contribution and every rank that wants it, all at the
-    same rounds. Since sums travel as one, flows of contributions to one chunk may all share paths.
-    In process groups there are also flows of such a pair in each group at once, by its place in the
-    group. None: the program is too large.
+    A contribution of a rank with label 0 has to reach a rank with label S+1, so for each chunk at
+    least one send crosses. There is a flow for every contribution and every destination, each
+    separately within the same rounds: since sums travel as one, flows of contributions to one chunk
+    may share capacity. In process groups there are also joint flows of one pair of ranks in each
+    group, at the same positions in the groups. None: the program is too large.
 
     Args:
-        spec: an allreduce, of all ranks or in groups.
-        steps: at least the greatest distance between ranks that reduce together.
-        effort: after this the unfinished program gives a smaller bound.
+        spec: Allreduce, of all ranks or in groups.
+        steps: At least the greatest distance between ranks that reduce together.
+        effort: Budget in units. If it is spent, the unfinished program gives a smaller bound.
 
     Raises:
         SolverError: no solver finds the optimum of a linear program.
@@ -449,7 +451,7 @@ def allreduce_bound(
         return _solve_bound(
             program, group_flows(topology, unit, ranks, steps, program.apart), effort
         )
-    # as many chunks as the program counts
+    # with the number of chunks in the program
     from_each = (named_spec("broadcast", topology.ranks, rank).at(unit.chunks) for rank in ranks)
     return _solve_bound(
         program, flows_of_collectives(topology, from_each, steps, program.apart), effort
@@ -459,7 +461,7 @@ def allreduce_bound(
 def _solve_bound(
     program: TimedProgram, flows: Iterable[TimedFlow], effort: float
 ) -> TimedRelaxation:
-    """Return the bound of a program once no flow falls short, or effort has ended."""
+    """Return the bound of a program once no flow falls short, or the budget is spent."""
     all_flows = list(flows)
     for flow in all_flows[:1]:
         for labels in flow.distance_layers():
@@ -470,7 +472,7 @@ def _solve_bound(
         new, short = 0, []
         for place, flow in enumerate(all_flows):
             if new and place >= failed:
-                break  # those that passed are looked at when all do that failed
+                break  # flows that passed are checked again once all failed ones pass
             added = sum(map(program.add, flow.violated_cuts(program.rounds, program.loads)))
             spent, new = spent + _ARC_EFFORT * flow.work, new + added
             short += [flow] if added else []

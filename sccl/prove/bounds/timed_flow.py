@@ -1,12 +1,12 @@
-"""Flows through time: the data that have to arrive within S steps, at given rounds per step.
+"""Flows through time: the data that have to arrive within S steps, for given rounds per step.
 
 The graph has a node (rank, time) for each time 0 .. S, an arc from (u, s) to (v, s+1) for each link
-u->v, and one of unlimited capacity from (u, s) to (u, s+1), as ranks keep their chunks. If a flow
-falls short, a minimum cut proves it. As ranks keep chunks, the cut is a *label* for each rank: the
-time from which on the rank is inside, S+1 if it never is.
+u->v, and an arc of unlimited capacity from (u, s) to (u, s+1), since ranks keep their chunks. If a
+flow falls short, a minimum cut proves it. Since ranks keep chunks, the cut is a *label* for each
+rank: the time from which the rank is inside, S+1 if it never is.
 
-Ranks that are images of each other under symmetries that keep the ends of a flow are merged into
-one node: a flow can be spread evenly over images without loss, and they have one label.
+Ranks of one orbit under symmetries that preserve the ends of a flow are merged into one node: a
+flow can be spread evenly over images without loss, and images have equal labels.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from sccl.topo.symmetry.permutations import Permutation, closure, rank_orbits
 
 Labels = tuple[int, ...]
 IntegralFlow = tuple[tuple[int, int, int, int], ...]
-"""(from, to, step, amount). To the same rank where it is kept."""
+"""(from, to, step, amount). An amount that a rank keeps has equal ends."""
 
-_CAPACITY_SCALE = 10**9  # of capacities as whole numbers
+_CAPACITY_SCALE = 10**9  # capacities are scaled to integers
 _TOLERANCE = 1e-6
 _MAX_SIZE = 1_500_000  # links times steps, or chunks
 _MANY_SOURCES = 128  # ranks
-_MAX_ARCS = 6_000_000  # of all flows of a question: more would take gigabytes
+_MAX_ARCS = 6_000_000  # of all flows of a program: more would take gigabytes
 
 
 def is_applicable(topology: Topology, collective: Collective, steps: int) -> bool:
     """Return whether such flows give useful bounds, and are not too large.
 
-    They do not if all chunks have separate ends: one flow cannot express data of sources for
-    several ranks each. For many sources on large machines, as in an allgather, the bandwidth bound
-    is mostly better, in much less time.
+    They are useless if chunks have separate ends: one flow cannot express data of several sources,
+    each for several ranks. For many sources on large machines, as in an allgather, the bandwidth
+    bound is mostly better, in much less time.
     """
     if len(topology.links) * steps > _MAX_SIZE or collective.num_chunks > _MAX_SIZE:
         return False
     if RelationKind.TRANSPOSE in (collective.pre.kind, collective.post.kind):
-        return False  # an alltoall: known without a look at all of its chunks
+        return False  # alltoall: decided without listing its chunks
     classes = collective.chunk_classes()
     if any(len(wanted - holders) > 1 for holders, wanted in classes):
         return len(classes) == 1 or topology.ranks <= _MANY_SOURCES
@@ -128,17 +128,17 @@ class TimedFlow:
 
     @property
     def work(self) -> int:
-        """Return how many arcs it has."""
+        """Return the number of arcs."""
         return len(self.arc_step) + self.waiting_arc_count + len(self.fixed)
 
     def violated_cuts(
         self, rounds: FloatArray, loads: FloatArray | None = None
     ) -> Iterator[Labels]:
-        """Yield the labels of minimum cuts that do not carry the flow. None if all arrives.
+        """Yield the labels of minimum cuts if the flow falls short.
 
         Args:
-            rounds: rounds by step.
-            loads: capacity of the links that are apart, by link and step. None: there are none.
+            rounds: Rounds of each step, shape (steps,).
+            loads: Capacity of the ``apart`` links, shape (links, steps). None: there are none.
         """
         room = self.arc_lanes * rounds[self.arc_step]
         if loads is not None:
@@ -161,10 +161,10 @@ class TimedFlow:
     def integral_flow(self, rounds: IntArray, times: int) -> IntegralFlow | None:
         """Return an integral flow of ``times`` the demand, or None if there is none.
 
-        For ranks that are not merged.
+        Ranks must not be merged.
 
         Args:
-            rounds: rounds by step.
+            rounds: Rounds of each step, shape (steps,).
         """
         amount = self.ends.amount * times
         room = np.minimum(self.arc_lanes * rounds[self.arc_step], amount)
@@ -188,13 +188,13 @@ class TimedFlow:
         return self.tighten_labels((self.steps + 1 - by_time.sum(axis=1))[self.node])
 
     def tighten_labels(self, labels: IntArray) -> Labels:
-        """Return labels where nothing comes in before it can, or is outside where it is late."""
+        """Clip labels to the times at which data can arrive at ranks and can still be useful."""
         latest = self.steps - self.after + 1
         settled = np.maximum(self.first, np.minimum(labels, np.maximum(latest, 0)))
         return tuple(settled.tolist())
 
     def distance_layers(self) -> Iterator[Labels]:
-        """Yield cuts to begin with: between ranks nearer than some distance and the others."""
+        """Yield initial cuts: between the ranks within a distance and all others."""
         never = self.steps + 1
         for far in range(self.last):
             yield self.tighten_labels(np.where(self.first <= far, 0, never))
@@ -208,10 +208,10 @@ def demand_flows(
     apart: Sequence[int],
     symmetries: Sequence[Permutation] = (),
 ) -> Iterator[TimedFlow]:
-    """Yield one flow of each orbit that every algorithm contains, the farthest first.
+    """Yield flows that every algorithm contains, one of each orbit, the farthest first.
 
-    It is the flow of all chunks, if that is a flow (:func:`single_flow_ends`), and otherwise the
-    flows to each rank, as many as fit into memory.
+    If all chunks form one flow (:func:`single_flow_ends`), this flow is the only one. Otherwise
+    there is a flow to each rank, up to the memory limit.
 
     Args:
         apart: Links with individual capacities, as in :class:`TimedFlow`.
@@ -243,9 +243,9 @@ def demand_flows(
 def flows_of_collectives(
     topology: Topology, collectives: Iterable[Collective], steps: int, apart: Sequence[int]
 ) -> list[TimedFlow]:
-    """Return the flows of several collectives at once: as many of each as fit into memory.
+    """Return the flows of several collectives, equally many of each, up to the memory limit.
 
-    The nearest flows of each are left out first.
+    The nearest flows of each are omitted first.
     """
     waiting = {
         n: demand_flows(topology, collective, steps, apart)
@@ -274,13 +274,13 @@ def group_flows(
     steps: int,
     apart: Sequence[int],
 ) -> Iterator[TimedFlow]:
-    """Yield flows of an allreduce in groups: between two ranks, and so in all groups at once.
+    """Yield flows of an allreduce in groups: of one pair of ranks, and of a pair in each group.
 
-    At most as many as fit into memory. Several at once are one flow, whose minimum cut, if it falls
-    short, is a valid cut.
+    Their number is limited by memory. The pairs of all groups form one flow. If it falls short, its
+    minimum cut is a valid cut.
 
     Args:
-        sources: one rank of each orbit under symmetries.
+        sources: One rank of each orbit under symmetries.
     """
     groups = {
         (tuple(sorted(map(int, held))), len(chunks))
@@ -311,7 +311,7 @@ def group_flows(
 
 
 def _predecessors(topology: Topology) -> tuple[tuple[int, ...], ...]:
-    """Return the predecessors of each rank, much faster than from the reversed machine."""
+    """Return the predecessors of each rank, faster than by reversing the machine."""
     into: list[list[int]] = [[] for _ in range(topology.ranks)]
     for link in topology.links:
         into[link.dst].append(link.src)
@@ -321,7 +321,7 @@ def _predecessors(topology: Topology) -> tuple[tuple[int, ...], ...]:
 def _rank_demands(
     topology: Topology, collective: Collective, symmetries: Sequence[Permutation]
 ) -> list[FlowEnds]:
-    """Return the demands of one rank of each orbit, the farthest first."""
+    """Return the demand of one rank of each orbit, the farthest first."""
     successors = topology.successors()
     classes = [
         (frozenset(map(int, holders)), frozenset(map(int, wanted)), len(chunks))
@@ -342,5 +342,5 @@ def _rank_demands(
 
 
 def _single_chunk_demand(ranks: int, source: int, sink: int) -> Collective:
-    """Return the demand of one chunk, whose symmetries are those that keep both its ends."""
+    """Return the demand of a single chunk. Its symmetries fix the source and the sink."""
     return Collective("flow", ranks, 1, 1, root_relation(source), root_relation(sink))

@@ -1,9 +1,9 @@
-"""Check the claims of an allreduce certificate that other collectives do not have.
+"""Check the claims that only allreduce certificates contain.
 
 - A lower bound for allreduces of any class (:func:`check_allreduce_bound`), by sends between
   groups, by cuts through time, or by a broadcast that each allreduce contains. It holds for
-  algorithms whose sends each carry contributions to one chunk, reduced or not: files of algorithms
-  have no others. :mod:`sccl.prove.bounds.any_class` has the argument for groups.
+  algorithms in which each send carries contributions to one chunk, reduced or not, as in all
+  algorithm files. :mod:`sccl.prove.bounds.any_class` has the argument for groups.
 - An algorithm is of the claimed class (:func:`is_member`): a reducescatter and then an allgather,
   or trees up and down.
 - No allreduce of any class dominates an algorithm (:func:`allreduce_lower_bound`).
@@ -43,11 +43,11 @@ from sccl.prove.check.timed_trees import Spend
 
 
 def check_allreduce_bound(case: Case, claim: AllreduceBoundWire, spend: Spend) -> str:
-    """Return how a claim was checked.
+    """Check a claim, and return the method of the check.
 
     Raises:
-        ValueError: it is not proved.
-        TooMuchError: it takes too much work to say.
+        ValueError: The claim is not proved.
+        TooMuchError: The check takes too much work.
     """
     require_rule(case, claim)
     collective = case.spec.at(case.spec.unit)
@@ -90,10 +90,10 @@ def _group_bound(
     """Return the lower bound on R/C by the sends between groups, or into a single one.
 
     Args:
-        reduced: the allreduce.
+        reduced: The allreduce.
 
     Raises:
-        ValueError: the groups do not contain each rank once, or a link between them costs less than
+        ValueError: The groups do not contain each rank once, or a link between them costs less than
             1.
     """
     of = {rank: i for i, group in enumerate(groups) for rank in group}
@@ -133,10 +133,10 @@ def _group_bound(
 def allreduce_lower_bound(
     case: Case, claims: Iterable[Claim], steps: int, spend: Spend
 ) -> Fraction | None:
-    """Return the lower bound on R/C of an allreduce of S steps by claims. None: impossible.
+    """Return the lower bound on R/C of an allreduce of S steps by claims, None if S is too small.
 
     Raises:
-        TooMuchError: that takes too much work.
+        TooMuchError: The check takes too much work.
     """
     if steps < farthest_chunk(case.topology, case.unit, spend)[0]:
         return None
@@ -157,8 +157,8 @@ def is_member(
     """Return whether a valid algorithm is of the class of a claim, apart from C and rounds.
 
     Raises:
-        ValueError: it is an allreduce that is not written out.
-        TooMuchError: that takes too much work to say.
+        ValueError: It is an allreduce whose sends are not all listed.
+        TooMuchError: The check takes too much work.
     """
     dual = dual_of(spec)
     if dual.phases == 1 or (isinstance(claim, LimitPointWire) and claim.every):
@@ -184,7 +184,7 @@ def is_member(
 
 
 def is_composition(algorithm: Algorithm, dual: Dual, cut: int) -> bool:
-    """Return whether an allreduce is a reducescatter of so many steps and then an allgather."""
+    """Return whether an allreduce is a reducescatter of ``cut`` steps and then an allgather."""
     chunks = algorithm.collective.chunks
     first = replace(
         algorithm,
@@ -204,11 +204,11 @@ def is_composition(algorithm: Algorithm, dual: Dual, cut: int) -> bool:
 def is_tree_allreduce(algorithm: Algorithm) -> bool:
     """Return whether each chunk of an allreduce is reduced up a tree and broadcast down another.
 
-    Each rank sends a chunk at most once to be reduced, and receives the sum at most once. The sends
-    that reduce lead to the root, or to two ranks that exchange their sums. (They do so in one step:
-    otherwise a contribution would return to a rank that has it, and no valid allreduce does that.)
-    The sends of the sum, followed backwards, lead to the same root. In process groups, ranks of
-    other groups may forward.
+    Each rank sends a chunk for reduction at most once, and receives the sum at most once. The
+    reducing sends lead to the root, or to two ranks that exchange their sums. (They exchange in one
+    step: otherwise a contribution would return to a rank that has it, which no valid allreduce
+    does.) The sends of the sum, followed backwards, lead to the same root. In process groups, ranks
+    of other groups may forward chunks.
     """
     up: dict[tuple[int, int], int] = {}
     down: dict[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""The subject of a certificate: its machine, its collective, and checks of both."""
+"""The problem of a certificate: its machine and its collective, and checks of both."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Case:
     """A certificate's machine, collective and claims.
 
     Attributes:
-        phases: the phases that are solved, each with its machine.
-        symmetries: translations, as in the certificate: not checked yet.
-        origin: meaning of the machine's name if it differs from the machine.
-        is_named: whether the collective is one of sccl's named collectives.
+        phases: The solved phases, each with its machine.
+        symmetries: Claimed translations, which are not checked yet.
+        origin: Whether the machine is sccl's machine of its name, in words.
+        is_named: Whether the collective is one of sccl's named collectives.
     """
 
     folder: Path
@@ -69,19 +69,19 @@ class Case:
 
     @property
     def is_timed(self) -> bool:
-        """Return whether all claims are on times, for links with their own alphas and speeds."""
+        """Return whether all claims concern times, with individual alphas and speeds of links."""
         return all(isinstance(c, _TimedClaim) for c in self.claims)
 
     @property
     def unit(self) -> Collective:
-        """Return the collective that is solved, at its smallest C."""
+        """Return the solved collective at its smallest C."""
         return self.dual.spec.at(self.dual.spec.unit)
 
     def machine(self, number: int) -> Topology:
-        """Return the machine of a phase, which claims give by its number.
+        """Return the machine of a phase by its number in claims.
 
         Raises:
-            ValueError: there is none.
+            ValueError: There is no such phase.
         """
         if not 0 <= number < len(self.phases):
             raise ValueError(f"machine {number} does not exist")
@@ -129,17 +129,17 @@ class Case:
 
 
 def printable(text: str) -> str:
-    """Return text from a file so that it stays on its line."""
+    """Return text from a file shortened and escaped, such that it fits in a line."""
     cut = text if len(text) <= 200 else f"{text[:200]}..."
     return cut if cut.isprintable() else ascii(cut)
 
 
 def read_case(folder: Path) -> Case:
-    """Return the subject of the certificate in a folder.
+    """Load the problem and the claims of the certificate in a folder.
 
     Raises:
-        InputError: the folder contains none, it cannot be read, or its collective does not match
-            its name or is not at its smallest C.
+        InputError: The folder contains no certificate, it cannot be read, or its collective does
+            not match its name or is not at its smallest C.
     """
     path = folder / CLAIMS
     where = str(path)
@@ -174,10 +174,10 @@ def read_case(folder: Path) -> Case:
 
 
 def read_regular(path: Path) -> str:
-    """Return the text of a file, and wait for no pipe or device.
+    """Return the text of a regular file, and never wait for a pipe or device.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: The file cannot be read.
     """
     if path.exists() and not path.is_file():
         raise InputError(f"cannot read {path}: it is not a regular file; check the path")
@@ -188,7 +188,7 @@ def _collective_spec(collective: Collective, where: str) -> Spec:
     """Return the collective for every number of chunks.
 
     Raises:
-        FormatError: it is not at its smallest C, or does not match its name.
+        FormatError: The collective is not at its smallest C, or does not match its name.
     """
     c = collective
     if wrong := misnaming_reason(c):
@@ -209,7 +209,7 @@ def _collective_spec(collective: Collective, where: str) -> Spec:
 
 
 def _smallest_spec(spec: Spec) -> int:
-    """Return the least C: less than a collective's own where that is a pattern several times."""
+    """Return the smallest C, below a spec's unit if its pattern repeats."""
     solved = dual_of(spec).spec
     return spec.unit // gcd(solved.at(solved.unit).class_size_divisor, spec.unit)
 
@@ -227,10 +227,10 @@ def _period(relation: Relation, ranks: int) -> int:
 
 
 def _machine_origin(topology: Topology, *, timed: bool) -> str:
-    """Return whether a machine is the one that sccl knows by its name, in words.
+    """Describe whether a machine is sccl's machine of its name.
 
     Args:
-        timed: whether its alphas and speeds matter.
+        timed: Whether alphas and speeds matter.
     """
     name = topology.name
     if name in catalogue_names():
@@ -249,12 +249,12 @@ def _machine_origin(topology: Topology, *, timed: bool) -> str:
 
 
 def _generated_machine(topology: Topology) -> Topology | None:
-    """Return the generated machine of a topology's name, unless it is plainly another one."""
+    """Return the generated machine of a topology's name, None if it cannot match."""
     name, _, arguments = topology.name.partition(":")
     if name in {e.name for e in expansions()}:
         return _expanded_machine(topology)
     make = {g.name: g.make for g in generators()}.get(name)
-    size = re.match(r"[0-9]{1,9}", arguments)  # no machine has fewer ranks than its first number
+    size = re.match(r"[0-9]{1,9}", arguments)  # the first number never exceeds the ranks
     if make is None or size is None or int(size[0]) > topology.ranks:
         return None
     try:
@@ -268,7 +268,7 @@ def _generated_machine(topology: Topology) -> Topology | None:
 
 
 def _expanded_machine(topology: Topology) -> Topology | None:
-    """Return the machine that a topology's name says it was made of others as, none of a file."""
+    """Return the machine of a topology's name by expansion, None if it contains a file or fails."""
     if ".json" in topology.name:
         return None
     try:

@@ -1,6 +1,6 @@
-"""Checking a certificate: every claim again, from its proof, in plain Python and exact integers.
+"""Check every claim of a certificate from its proof, in plain Python and exact integers.
 
-No solver takes part, and no code that looks for algorithms or proofs.
+The check uses no solver, and no code that searches for algorithms or proofs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SUPPORT: dict[ClaimState, str] = {
     "searched": "follows from the claims above, some of which rest on solvers without a proof",
     "unchecked": "would follow from the claims above, some of which were not checked",
 }
-"""The state of a claim that follows from others, the best first, with the text for it."""
+"""Text for each state of a claim that follows from other claims, the best state first."""
 
 
 _ProvedClaim = (
@@ -87,11 +87,11 @@ class Verdict:
 
 @dataclass(slots=True)
 class _CheckedClaims:
-    """The claims and algorithms without a failure so far.
+    """The claims and algorithms that have not failed so far.
 
     Attributes:
-        claims: claims with their states.
-        algorithms: re-executed algorithms, by (C, S, R).
+        claims: Claims with their states.
+        algorithms: Re-executed algorithms, by (C, S, R).
     """
 
     claims: list[tuple[Claim, ClaimState]]
@@ -99,11 +99,11 @@ class _CheckedClaims:
 
 
 def check_folder(folder: Path) -> Iterator[Verdict]:
-    """Yield a verdict on each claim of a certificate, in their order.
+    """Yield a verdict on each claim of the certificate in a folder, in their order.
 
     Raises:
-        InputError: the folder holds none, or one that cannot be read, or that is not about the
-            collective that it names.
+        InputError: The folder contains no certificate, it cannot be read, or its collective does
+            not match its name.
     """
     yield from check_case(read_case(folder))
 
@@ -127,11 +127,11 @@ def check_case(case: Case) -> Iterator[Verdict]:
 
 
 def _require_consistent(case: Case, claim: Claim, held: _CheckedClaims, work: Work) -> None:
-    """Check that a claim does not contradict one above.
+    """Check that a claim contradicts no earlier claim.
 
     Raises:
-        ValueError: it does.
-        TooMuchError: it takes too much work to say.
+        ValueError: It does.
+        TooMuchError: The check takes too much work.
     """
     claims = [prior for prior, _ in held.claims]
     prior = find_contradiction(case, claim, claims, held.algorithms, work.spend)
@@ -147,9 +147,9 @@ def _check_claim(
     """Check a claim. Return its state and the method of the check.
 
     Raises:
-        ValueError: the claim is not proved.
-        InputError: a file is missing or cannot be read.
-        TooMuchError: it takes too much work to say.
+        ValueError: The claim is not proved.
+        InputError: A file is missing or cannot be read.
+        TooMuchError: The check takes too much work.
     """
     require_rule(case, claim)
     if isinstance(claim, UnsatWire):
@@ -167,8 +167,8 @@ def _check_proved(case: Case, claim: _ProvedClaim, held: _CheckedClaims, work: W
 
     Raises:
         ValueError: The claim is not proved.
-        InputError: a file is missing or cannot be read.
-        TooMuchError: it takes too much work to say.
+        InputError: A file is missing or cannot be read.
+        TooMuchError: The check takes too much work.
     """
     match claim:
         case StepsWire():
@@ -266,10 +266,10 @@ def _check_algorithm(
 def _check_derived(
     case: Case, claim: ParetoWire | LimitPointWire | TimePointWire, held: _CheckedClaims, work: Work
 ) -> tuple[ClaimState, str]:
-    """Check that a claim of optimality follows from claims above. Return their weakest state.
+    """Check that a claim of optimality follows from earlier claims. Return their weakest state.
 
     Raises:
-        ValueError: it follows from no claims above.
+        ValueError: It does not follow.
     """
     accepted: list[ClaimState] = []
     for state, words in _SUPPORT.items():
@@ -295,10 +295,10 @@ def _check_optimal(
     held: _CheckedClaims,
     work: Work,
 ) -> None:
-    """Check that an algorithm is the best of its class, by some claims.
+    """Check that the claims imply that an algorithm is optimal in its class.
 
     Raises:
-        ValueError: it does not follow.
+        ValueError: They do not.
     """
     if claim.halves != "equal" and (case.dual.phases == 1 or getattr(claim, "trees", False)):
         raise ValueError("it names halves, which algorithms of its class do not have")
@@ -316,10 +316,10 @@ def _check_optimal(
 def _check_best_of_any_class(
     case: Case, claim: LimitPointWire, claims: Sequence[Claim], work: Work
 ) -> None:
-    """Check that no allreduce dominates one.
+    """Check that the claims imply that no allreduce of any class dominates an algorithm.
 
     Raises:
-        ValueError: it does not follow.
+        ValueError: They do not.
     """
     if claim.trees or claim.halves != "equal":
         raise ValueError("it covers every allreduce, so it cannot name a class or halves")
@@ -337,10 +337,10 @@ def _require_algorithm(
     held: _CheckedClaims,
     work: Work,
 ) -> None:
-    """Check that there is such an algorithm, and that it is of the claimed class.
+    """Check that the claims contain the algorithm, and that it is in the claimed class.
 
     Raises:
-        ValueError: There is none, or it is of another class.
+        ValueError: They do not contain it, or it is in another class.
     """
     triple = (claim.chunks, claim.steps, claim.rounds)
     if not any(
@@ -359,7 +359,7 @@ def _check_limit_point(case: Case, claim: LimitPointWire, covered: Coverage, wor
     equal = claim.halves == "equal"
 
     def min_cost(steps: int) -> Fraction | None:
-        """Return the lower bound on R/C with that many steps. None: there is no such algorithm."""
+        """Return the lower bound on R/C for ``steps`` steps, None if no algorithm has so few."""
         work.spend(10 * steps * (1 + len(covered.tree_limits)))
         if not claim.trees:
             return covered.lower_bound(steps, equal=equal)
@@ -375,10 +375,10 @@ def _check_limit_point(case: Case, claim: LimitPointWire, covered: Coverage, wor
 def _require_undominated(
     claim: LimitPointWire, bound: Fraction | None, fewer: int, fewer_bound: Fraction | None
 ) -> None:
-    """Check that no algorithm dominates a point, by lower bounds on R/C in its steps and fewer.
+    """Check that no algorithm dominates a point, by lower bounds on R/C for its steps and fewer.
 
     Raises:
-        ValueError: it does not follow.
+        ValueError: It does not follow.
     """
     cost = Fraction(claim.rounds, claim.chunks)
     if bound is not None and bound < cost:

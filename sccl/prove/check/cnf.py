@@ -1,13 +1,13 @@
-"""Build an instance with its rounds per step as a propositional formula, from definitions.
+"""Encode an instance with fixed rounds per step as a propositional formula, from the definitions.
 
-This module rebuilds a certificate's formula for comparison, so that the formula that a proof
-refutes is the claim. It is therefore plain: it leaves nothing out that could be true, except for
-the order of interchangeable chunks, which is proved below. It shares no code with the encoders.
+The checker rebuilds a certificate's formula and compares it with the file. So the formula that a
+proof refutes is the claim. The encoding is therefore plain: it excludes no algorithm, except by the
+order of interchangeable chunks, which is justified below. It shares no code with the encoders.
 
-Variables: ``held(c, n, t)``, rank n holds chunk c before step t (t = S: in the end), and ``sent(c,
-u, v, s)``, chunk c goes over (u, v) in step s (SCCL section 3.3: V_t and T). Clauses:
+Variables: ``held(c, n, t)``: rank n holds chunk c before step t (t = S: after the last step).
+``sent(c, u, v, s)``: chunk c is sent over (u, v) in step s (SCCL section 3.3: V_t and T). Clauses:
 
-1. held(c, n, 0) exactly if (c, n) is in pre.
+1. held(c, n, 0) if and only if (c, n) is in pre.
 2. held(c, n, t) implies held(c, n, t+1).
 3. held(c, v, s+1) needs held(c, v, s) or some sent(c, u, v, s).
 4. sent(c, u, v, s) needs held(c, u, s).
@@ -16,13 +16,13 @@ u, v, s)``, chunk c goes over (u, v) in step s (SCCL section 3.3: V_t and T). Cl
    sequential counter (Sinz 2005): x_1 .. x_i number at least j implies counted(i, j), and
    counted(n, k+1) never.
 7. Two consecutive chunks with the same sources and destinations reach rank n in this order, where n
-   is the first rank that demands them and does not have them. This only fixes the names of chunks:
+   is the first destination that does not hold them initially. This only fixes the names of chunks:
    exchanging two such chunks in all sends gives an algorithm again, so they can be sorted by
-   arrival on n.
+   arrival at n.
 
-An algorithm (Q, T) with Q = the rounds gives a model, by V_t and T, once its chunks are sorted.
-Conversely, the sends of a model are an algorithm, since by 1, 3 and 4 every chunk that is sent, or
-counted as held in 5, is really held.
+An algorithm (Q, T) whose Q are the rounds, with sorted chunks, gives a model by V_t and T.
+Conversely, the sends of a model are an algorithm: by 1, 3 and 4, every chunk that is sent, or that
+5 requires, is really held.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Clause = tuple[int, ...]
 
 
 class Formula:
-    """The clauses, and the numbers of the variables.
+    """The formula: clauses over numbered variables.
 
     Attributes:
-        clauses: of non-zero literals.
-        variables: how many there are.
+        clauses: Clauses of non-zero literals.
+        variables: Number of variables.
     """
 
     def __init__(self, instance: Instance, rounds_per_step: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
-"""Lower bounds by prices, in integers: prices of constraints, and of constraints in each step.
+"""Compute lower bounds by prices of constraints, per step or for all steps, in integers.
 
-If the capacity of a round costs at most 1 at some prices, R rounds buy at most R, so R is at least
-the cost of the cheapest way to serve all chunks. ``docs/mathematics/limits.md`` has the argument.
+If the capacity of a round costs at most 1, the sends of R rounds cost at most R. So R is at least
+the minimum cost of serving all chunks. ``docs/mathematics/limits.md`` has the argument.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ def step_price_bound(  # noqa: PLR0913 - a question, prices, and two variants
     """Return the lower bound on R/C in a number of steps, by the cheapest timed trees.
 
     Args:
-        collective: non-combining, or allreduce, if ``trees``.
-        rounds: rounds of each step, if fixed: then C is at most 1 over the result.
-        trees: whether each chunk goes up timed trees to a rank, or two that exchange, and down.
+        collective: Non-combining collective, or allreduce if ``trees``.
+        rounds: Rounds of each step, if fixed. Then C is at most 1 over the result.
+        trees: Whether each chunk is reduced up a timed tree to one or two exchanging ranks, and
+            then broadcast.
 
     Raises:
-        ValueError: a price is negative or names no constraint or step, the prices of a step buy
-            more than 1, or a chunk cannot be served at all in that many steps.
-        TooMuchError: that takes too much work.
+        ValueError: A price is negative or of no constraint or step, the capacity of a round costs
+            more than 1 in a step, or a chunk cannot reach its destinations in ``steps`` steps.
+        TooMuchError: The check takes too much work.
     """
     spend(steps * (1 + len(machine.links)) + len(prices))
     scale = common_denominator([price for _, _, price in prices])
@@ -93,20 +94,20 @@ def price_bound(  # noqa: PLR0913, PLR0917 - a claim
     spend: Spend,
     translations: Images = (),
 ) -> Fraction:
-    """Return the lower bound on R/C by cuts at these prices. Without cuts, by shortest paths.
+    """Return the lower bound on R/C by cuts at these prices, or without cuts by shortest paths.
 
-    Each chunk that starts outside a set of ranks and is wanted inside has to enter it: cuts whose
-    weights on a link never exceed its price add up.
+    Each chunk that starts outside a set of ranks and has a destination inside has to enter it. Cuts
+    whose weights on a link never exceed its price add up.
 
     Args:
-        collective: non-combining.
-        translations: claimed translations of the machine. They are checked.
+        collective: Non-combining collective.
+        translations: Claimed translations of the machine, which are checked.
 
     Raises:
-        ValueError: a price or weight is negative, a constraint does not exist, the cuts together
-            exceed the price of a link, nothing is priced, a chunk cannot be served, or a
-            translation is not one.
-        TooMuchError: that takes too much work.
+        ValueError: A price or weight is negative, a constraint does not exist, the cuts together
+            exceed the price of a link, no constraint has a price, a chunk cannot reach a
+            destination, or a translation is invalid.
+        TooMuchError: The check takes too much work.
     """
     constraints = {c.key: c for c in machine.constraints()}
     scale = common_denominator([*(price for _, price in prices), *(weight for _, weight in cuts)])
@@ -138,14 +139,14 @@ def price_bound(  # noqa: PLR0913, PLR0917 - a claim
 def constraint_finder(machine: Topology) -> Callable[[str], ConstraintKey]:
     """Return a function from constraint names in a certificate's file to a machine's constraints.
 
-    A name without a constraint stays a name: that of a budget that does not exist.
+    An unknown name maps to itself, as the name of a budget that does not exist.
     """
     keys = {c.name: c.key for c in machine.constraints()}
     return lambda name: keys.get(name, name)
 
 
 def fraction_text(value: Fraction) -> str:
-    """Return a fraction as text that fits into a sentence."""
+    """Return a fraction as text, without the digits if these are many."""
     size = max(value.numerator.bit_length(), value.denominator.bit_length())
     return str(value) if size <= 200 else f"a fraction of {size} bits"
 
@@ -154,7 +155,7 @@ def common_denominator(prices: Iterable[Fraction]) -> int:
     """Return the common denominator of fractions.
 
     Raises:
-        TooMuchError: it is too long.
+        TooMuchError: It has too many bits.
     """
     scale = 1
     for price in prices:
@@ -171,7 +172,7 @@ def _served_cost(cost: int | None, steps: int) -> int:
 
 
 def rank_bits(ranks: Iterable[int]) -> int:
-    """Return a set of ranks as bits."""
+    """Return a set of ranks as a bit mask."""
     return sum(1 << rank for rank in ranks)
 
 
@@ -240,7 +241,7 @@ def _path_costs(costs: Mapping[Edge, int], collective: Collective, ranks: int, s
 
 
 def _root_path_costs(costs: Mapping[Edge, int], collective: Collective, spend: Spend) -> int:
-    """Return the cost of the chunks of rank 0 by shortest paths, for an alltoall."""
+    """Return the cost of the chunks of rank 0 in an alltoall by shortest paths."""
     spend(8 * len(costs) + collective.ranks)
     out: list[list[tuple[int, int]]] = [[] for _ in range(collective.ranks)]
     for (u, v), cost in costs.items():

@@ -1,7 +1,7 @@
-"""The claims of a certificate against each other: a plan that beats a claimed bound refutes one.
+"""Check that no plan of a certificate beats a bound of the same certificate.
 
-Each proof is checked by itself, so a rule that proves too much would go unseen. Plans that are
-executed show it: no algorithm or schedule of a certificate may be below a bound of the same one.
+Each proof is checked separately, so an unsound proof rule would remain unnoticed. Executed plans
+reveal it: an algorithm or schedule below a claimed bound refutes the claim.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def find_contradiction(
     algorithms: Mapping[CandidateTriple, Sequence[AnyAlgorithm]],
     spend: Spend,
 ) -> Claim | None:
-    """Return the first of some claims that cannot be true together with another. None: all can.
+    """Return the first earlier claim that contradicts a claim, None if there is none.
 
     Args:
-        claims: Those before that have not failed.
-        algorithms: By (C, S, R), those that were executed.
+        claims: The earlier claims that have not failed.
+        algorithms: The executed algorithms, by (C, S, R).
 
     Raises:
-        TooMuchError: It takes too much work to say.
+        TooMuchError: The check takes too much work.
     """
     for prior in claims:
         for plan, bound in ((claim, prior), (prior, claim)):
@@ -65,7 +65,7 @@ def find_contradiction(
 
 
 def _is_earlier(plan: ScheduleClaimWire, bound: _TimeBound) -> bool:
-    """Return whether a schedule takes less than a bound says, which never falls with the size."""
+    """Return whether a schedule is faster than a bound. Bounds never decrease with the size."""
     if isinstance(bound, TimePointWire):
         lower_bound = (
             Fraction(bound.at_least_us) if bound.size_bytes <= plan.size_bytes else Fraction(0)
@@ -82,7 +82,7 @@ def _is_beaten(
     algorithms: Mapping[CandidateTriple, Sequence[AnyAlgorithm]],
     spend: Spend,
 ) -> bool:
-    """Return whether an algorithm is of the class of a bound, and below it."""
+    """Return whether an algorithm is in the class of a bound, and below the bound."""
     triple = (plan.chunks, plan.steps, plan.rounds)
     spend(10 * (1 + plan.steps))
     if isinstance(bound, AllreduceBoundWire) or (isinstance(bound, LimitClaimWire) and bound.trees):
@@ -106,7 +106,7 @@ def _is_beaten(
 
 
 def _expanded_algorithms(algorithms: Sequence[AnyAlgorithm], spend: Spend) -> Iterator[Algorithm]:
-    """Yield the algorithms whose class can be seen: those with all of their sends."""
+    """Yield the algorithms whose class can be determined, which have all sends listed."""
     for algorithm in algorithms:
         if isinstance(algorithm, Algorithm):
             spend(SEND_OPERATIONS)

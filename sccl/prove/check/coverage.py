@@ -1,8 +1,8 @@
-"""The numbers that a set of claims rules out, and the part that a claim of optimality still needs.
+"""Determine which (C, S, R) a set of claims rules out, and which a claim of optimality still needs.
 
-An algorithm is one phase, or (allreduce) a reducescatter and then an allgather: two phases with
-separate steps and rounds, on the reversed machine and on the machine. Ruled-out numbers are kept by
-phase, in terms of the requested collective: its C, and the phase's S and R.
+An algorithm has one phase, or (allreduce) two: a reducescatter and then an allgather, with separate
+steps and rounds, on the reversed machine and on the machine. Exclusions are stored by phase, with
+the C of the requested collective, and the S and R of the phase.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ CandidateTriple = tuple[int, int, int]
 
 @dataclass(slots=True)
 class PhaseExclusions:
-    """The numbers that are ruled out for a phase.
+    """The exclusions of a phase.
 
     Attributes:
-        steps: fewer are impossible.
-        bandwidth: less R/C is impossible.
-        limits: (S, R/C): less R/C is impossible with at most S steps.
-        refuted: (C, S, R): impossible, and so is any with no more rounds and no fewer chunks.
+        steps: Lower bound on S.
+        bandwidth: Lower bound on R/C.
+        limits: Pairs (S, lower bound on R/C with at most S steps).
+        refuted: Impossible (C, S, R). More chunks or fewer rounds are impossible, too.
     """
 
     steps: int = 0
@@ -48,19 +48,19 @@ class PhaseExclusions:
     refuted: tuple[CandidateTriple, ...] = ()
 
     def lower_bound(self, steps: int) -> Fraction | None:
-        """Return the lower bound on R/C with up to ``steps`` steps. None: there is no such phase.
+        """Return the lower bound on R/C with up to ``steps`` steps, None if ``steps`` is too small.
 
-        An algorithm of fewer steps is one of more steps, some without rounds, and prices hold for
-        that too. So the limit of more steps holds for fewer.
+        An algorithm of fewer steps is one of more steps, some without rounds, and prices also cover
+        those. So the limit of more steps holds for fewer.
         """
         if steps < self.steps:
             return None
         return max([self.bandwidth, *(value for s, value in self.limits if s >= steps)])
 
     def rules_out(self, chunks: int, steps: int, rounds: int) -> bool:
-        """Return whether it is impossible. If so, then with more chunks too.
+        """Return whether (C, S, R) is impossible. If so, more chunks are impossible, too.
 
-        An algorithm becomes one of a step and a round more by doing nothing in that step.
+        An idle step extends an algorithm by one step and one round.
         """
         lower_bound = self.lower_bound(steps)
         return (
@@ -72,12 +72,12 @@ class PhaseExclusions:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The numbers that claims rule out together.
+    """The exclusions of all claims together.
 
     Attributes:
-        unit: C is a multiple of it.
-        phases: one, or the two of an allreduce.
-        tree_limits: (S, R/C), for an allreduce by trees: less R/C is impossible with S steps.
+        unit: Number that divides C.
+        phases: Exclusions of the phase, or of the two phases of an allreduce.
+        tree_limits: Pairs (S, lower bound on R/C with S steps) for an allreduce by trees.
     """
 
     unit: int
@@ -88,10 +88,10 @@ class Coverage:
     def from_claims(
         claims: Iterable[Claim], spec: Spec, solved_on: Sequence[DualPhase]
     ) -> Coverage:
-        """Return the numbers that claims rule out together.
+        """Collect the exclusions of claims.
 
         Args:
-            solved_on: the phases that claims are about: both, if their machines differ.
+            solved_on: The phases that claims concern: both, if their machines differ.
         """
         count = dual_of(spec).phases
         ruled_out = {phase.number: PhaseExclusions() for phase in solved_on}
@@ -110,10 +110,10 @@ class Coverage:
         return Coverage(spec.unit, (each[0], each[-1])[:count], tuple(trees))
 
     def lower_bound(self, steps: int, *, equal: bool) -> Fraction | None:
-        """Return the lower bound on R/C with up to ``steps`` steps. None: there is no algorithm.
+        """Return the lower bound on R/C with up to ``steps`` steps, None if ``steps`` is too small.
 
         Args:
-            equal: whether two phases have equal steps and rounds.
+            equal: Whether the two phases have equal steps and rounds.
         """
         bounds = []
         for parts in self.step_splits(steps, equal=equal):
@@ -128,7 +128,7 @@ class Coverage:
         return max([value for s, value in self.tree_limits if s >= steps], default=Fraction(0))
 
     def step_splits(self, steps: int, *, equal: bool) -> Iterator[tuple[int, ...]]:
-        """Yield the ways to spread steps over the phases."""
+        """Yield all distributions of steps over the phases."""
         count = len(self.phases)
         if equal or count == 1:
             if steps % count == 0:
@@ -138,7 +138,7 @@ class Coverage:
             yield first, steps - first
 
     def rules_out(self, chunks: int, steps: Iterable[int], rounds: Iterable[int]) -> bool:
-        """Return whether one of the phases is impossible. If so, then with more chunks too."""
+        """Return whether a phase is impossible. If so, more chunks are impossible, too."""
         each = zip(self.phases, steps, rounds, strict=True)
         return any(phase.rules_out(chunks, s, r) for phase, s, r in each)
 
@@ -163,7 +163,7 @@ def undecided_candidates(
 ) -> Iterator[CandidateTriple]:
     """Yield the candidates that would dominate a point and are not ruled out.
 
-    For each S and R it is the one with the smallest C: a claim that rules it out rules out all
+    For each S and R, only the smallest C is considered: a claim that rules it out rules out all
     larger C.
     """
     cost, equal = Fraction(claim.rounds, claim.chunks), claim.halves == "equal"
@@ -186,7 +186,7 @@ def undecided_candidates(
 
 
 def _phase_rounds(parts: tuple[int, ...], k: int, *, equal: bool) -> Iterator[tuple[int, ...]]:
-    """Yield the rounds that phases of so many steps can have."""
+    """Yield the possible rounds of the phases for their numbers of steps."""
     if equal:
         for more in range(k + 1):
             yield tuple(s + more for s in parts)
@@ -195,14 +195,14 @@ def _phase_rounds(parts: tuple[int, ...], k: int, *, equal: bool) -> Iterator[tu
 
 
 def _min_chunks(rounds: int, cost: Fraction, unit: int, *, less: bool) -> int:
-    """Return the least C, a multiple of the unit, with R/C no more than a cost, or less than it."""
+    """Return the smallest multiple C of the unit with R/C <= cost, or < cost if ``less``."""
     units = rounds / cost / unit
     rounded_up = -(-units.numerator // units.denominator)
     return unit * (rounded_up + 1 if less and rounded_up == units else rounded_up)
 
 
 def count_round_vectors(rounds: int, steps: int, limit: int) -> int:
-    """Return in how many ways rounds spread over steps, or a number above ``limit``."""
+    """Return the number of round vectors, or some number above ``limit`` if they are more."""
     count = 1
     for i in range(1, min(steps - 1, rounds - steps) + 1):  # rounds - 1 over steps - 1
         count = count * (rounds - i) // i
@@ -212,6 +212,6 @@ def count_round_vectors(rounds: int, steps: int, limit: int) -> int:
 
 
 def enumerate_round_vectors(rounds: int, steps: int, limit: int) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to spread rounds over steps, one at least for each: up to ``limit`` + 1."""
+    """Yield round vectors with at least one round per step, up to ``limit`` + 1 vectors."""
     for cuts in islice(combinations(range(1, rounds), steps - 1), limit + 1):
         yield tuple(b - a for a, b in pairwise((0, *cuts, rounds)))

@@ -1,6 +1,6 @@
-"""Check DRAT proofs by unit propagation, and nothing else.
+"""Check DRAT proofs by unit propagation only.
 
-Where ``drat-trim`` is on the PATH, it gives a second opinion.
+If ``drat-trim`` is on the PATH, it checks them a second time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def parse_dimacs(text: str) -> list[Literals]:
     """Return the clauses of a DIMACS file.
 
     Raises:
-        ProofError: it is none.
+        ProofError: A line is no clause.
     """
     clauses = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -35,7 +35,7 @@ def parse_drat(text: str) -> Iterator[tuple[bool, Literals]]:
     """Yield (whether it is a deletion, clause) for each line of a DRAT file in text form.
 
     Raises:
-        ProofError: it is none.
+        ProofError: A line is no clause.
     """
     for number, line in enumerate(text.splitlines(), 1):
         if line:
@@ -58,10 +58,11 @@ def check_refutation(
     proof: Iterable[tuple[bool, Literals]],
     spend: Callable[[int], object] = lambda _: None,
 ) -> int:
-    """Check that a proof refutes the clauses, and return the number of lemmas that it needs.
+    """Check that a proof refutes the clauses, and return the number of lemmas used.
 
     Args:
-        spend: Callback with the number of visited clauses, which may raise to end a long check.
+        spend: Callback with the number of visited clauses, which may raise an error to end the
+            check.
 
     Raises:
         ProofError: A lemma does not follow, or the proof ends without a conflict.
@@ -122,11 +123,11 @@ class _Checker:
             return
         literals = self.clauses[numbers[-1]]
         if len([x for x in literals if -x not in self.true]) <= 1:
-            return  # a unit clause now: its consequences stay, and so does its reason
+            return  # now a unit clause: it stays, since its consequences stay
         del self.clauses[numbers.pop()]
 
     def follows(self, clause: Sequence[int]) -> bool:
-        """Return whether a clause may be added."""
+        """Return whether a clause follows by RUP or RAT on its first literal."""
         assumed = self._refute(clause, set())
         if assumed is None:
             return True
@@ -138,7 +139,7 @@ class _Checker:
         for other_clause in others:
             more = [x for x in other_clause if x != -first]
             if any(-x in clause for x in more if x != first):
-                continue  # the two together are a tautology
+                continue  # their resolvent is a tautology
             if self._refute(more, assumed) is not None:
                 return False
         return True
@@ -174,7 +175,7 @@ class _Checker:
                 if clause[0] == false:
                     clause[0], clause[1] = clause[1], false
                 if clause[1] != false:
-                    continue  # it watches other literals by now
+                    continue  # the clause now watches other literals
                 if clause[0] in holds:
                     kept.append(number)
                     continue
@@ -198,7 +199,7 @@ _TIMEOUT_S = 600
 
 
 def run_drat_trim(formula: Path, proof: Path) -> bool | None:
-    """Return whether drat-trim verifies a proof, or None if it is not at hand, or gives up."""
+    """Return whether drat-trim verifies a proof, or None if it is not installed or times out."""
     program = shutil.which("drat-trim")
     if program is None:
         return None

@@ -1,4 +1,4 @@
-"""Why there is no algorithm of some C, S and R: prices, or a formula and its refutation."""
+"""Check claims that no algorithm of some (C, S, R) exists: by prices, or by refuted formulas."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from sccl.prove.check.work import ClaimState
 
 
 def check_unsat(case: Case, claim: UnsatWire, spend: Spend) -> tuple[ClaimState, str]:
-    """Return the state of a claim that there is no algorithm, and how it was checked.
+    """Check a claim that no algorithm exists, and return its state and the method of the check.
 
     Raises:
-        ValueError: it is not proved.
-        InputError: a file is missing or cannot be read.
-        TooMuchError: it takes too much work to say.
+        ValueError: The claim is not proved.
+        InputError: A file is missing or cannot be read.
+        TooMuchError: The check takes too much work.
     """
     instance = _claimed_instance(case, claim)
     if claim.searched:
@@ -53,22 +53,22 @@ def _claimed_instance(case: Case, claim: UnsatWire) -> Instance:
     """Return the instance that is claimed to have no solution.
 
     Raises:
-        InputError: the numbers make no instance.
+        InputError: The numbers are invalid.
     """
     machine, dual = case.machine(claim.machine), case.dual
     for label, value in (("steps", claim.steps), ("rounds", claim.rounds)):
         if value % dual.phases:
             raise ValueError(f"{value} {label} are not two equal halves")
-    case.spec.at(claim.chunks)  # complains of a C that is none
+    case.spec.at(claim.chunks)  # raises an error if C is invalid
     collective = dual.spec.at(claim.chunks // dual.chunk_factor)
     return Instance(machine, collective, claim.steps // dual.phases, claim.rounds // dual.phases)
 
 
 def _solver_names(solvers: tuple[str, ...]) -> str:
-    """Return who said that there is none.
+    """Return the text for solvers that refuted an instance without a proof.
 
     Raises:
-        ValueError: they are not two different solvers of ours.
+        ValueError: They are not two different known solvers.
     """
     if any(name not in UNSAT_SOLVERS for name in solvers):
         raise ValueError(f"its solver is unknown, expected one of {', '.join(UNSAT_SOLVERS)}")
@@ -93,10 +93,10 @@ def _describe_check(priced: int, formulas: int, lemmas: int, *, seconded: bool) 
 
 
 def _check_prices(case: Case, instance: Instance, vector: VectorWire, spend: Spend) -> None:
-    """Check that with these rounds the trees of all chunks cost more than can be bought.
+    """Check that the trees of all chunks cost more than the capacity of these rounds.
 
     Raises:
-        ValueError: they do not.
+        ValueError: They do not.
     """
     key_of = constraint_finder(instance.topology)
     prices = [(key_of(name), step, Fraction(price)) for name, step, price in vector.prices]
@@ -115,10 +115,10 @@ def _check_refutation(
     """Check that the formula is the instance's, and its refutation.
 
     Returns:
-        How many lemmas that took, and whether drat-trim verifies them too.
+        The number of lemmas used, and whether drat-trim verifies the proof, too.
 
     Raises:
-        ValueError: it is another formula, or the proof is none.
+        ValueError: The formula differs, or the proof is invalid.
     """
     if vector.cnf is None or vector.drat is None:
         raise ValueError(f"the round vector {_rounds_text(vector.rounds)} has no proof")
@@ -142,7 +142,7 @@ def _rounds_text(rounds: tuple[int, ...]) -> str:
 
 
 def _formula_size(instance: Instance, rounds: tuple[int, ...]) -> int:
-    """Return about how many literals a formula has."""
+    """Return an estimate of the number of literals of a formula."""
     chunks, machine = instance.collective.num_chunks, instance.topology
     literals = 4 * chunks * instance.steps * (machine.ranks + 2 * len(machine.links))
     for constraint in machine.constraints():

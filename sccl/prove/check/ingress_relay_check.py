@@ -1,29 +1,29 @@
-"""A lower bound on time: data that arrive late at a set of ranks are not forwarded twice.
+"""Compute the ingress-relay bound: late data at a set of ranks cannot be forwarded twice.
 
-Take n ranks, and chunks that none of them has. Count *pairs*: a byte of such a chunk, and one of
-the n ranks that wants it and is D or more from each holder. There are N pairs, at most m for each
-byte. A *way* leads from a rank to a rank and passes only switches. A byte enters the set by a way
-from outside, to a *gate*. No byte reaches one of the n before d. No way among the n has an alpha
-below a. All bytes are there by T, and d <= D.
+Take n ranks, and chunks that none of them holds initially. Count *pairs* of a byte of such a chunk
+and one of the n ranks that demands it at a distance of D or more from each holder. There are N
+pairs, at most m for each byte. A *hop* leads from a rank to a rank and passes only switches. A byte
+enters the set by a hop from outside, to a *gate*. No byte reaches one of the n ranks before d. No
+hop among the n ranks has an alpha below a. All bytes have arrived by T, and d <= D.
 
-1. *Ways on.* Suppose that a byte first arrives later than T - 2a. A rank that gets it from one of
-   the n gets it from a gate that has it from outside: otherwise it was forwarded twice, and came
-   later than T.
-2. *From outside* it comes over a last link of a way from there. All of those together carry at most
-   R bytes a microsecond. A pair that is served so is served after D, and if the byte is late, after
-   T - 2a: at most R min(2a, T - D) pairs.
-3. *From a gate* it comes over a first link of ways from gates to others of the n, which together
-   carry O. A switch that does not copy makes one delivery of each byte that passes it. The bound
-   needs such switches. The bytes leave after d, after T - 2a, and no later than T - a. They came to
-   the gate within these times, for at most m pairs each, and at most n - 1. So there are at most Q
-   min(a, T - a - d) pairs, where Q is the minimum of O, m R and (n - 1) R.
-4. *The rest* came over last links from d to T - 2a: at most m R (T - 2a - d) pairs.
+1. *Late bytes.* Suppose that a byte first arrives later than T - 2a. If a rank receives it from one
+   of the n ranks, that rank is a gate which received it from outside. Otherwise the byte was
+   forwarded twice, and arrived later than T.
+2. *From outside*, a late byte arrives over the last link of a hop. All of these links together
+   carry at most R bytes per microsecond. A pair served in this way is served after D and after T -
+   2a: at most R min(2a, T - D) pairs.
+3. *From a gate*, a late byte leaves over the first link of a hop to another of the n ranks. All of
+   these links together carry O. A switch that does not copy delivers each byte that passes it once,
+   so the bound needs such switches. The bytes leave after d, after T - 2a, and no later than T - a.
+   They arrived at the gate within these times, for at most m pairs each, and at most n - 1. So
+   there are at most Q min(a, T - a - d) pairs, where Q is the minimum of O, m R and (n - 1) R.
+4. *All other bytes* arrived over last links from d to T - 2a: at most m R (T - 2a - d) pairs.
 
-Each of these is 0 where it would be negative, and never decreases with T. So N is at most their
-sum, and each further pair takes at least the time by the steepest part from there on.
+Each of these terms is 0 if it would be negative, and never decreases with T. So N is at most their
+sum, and each further pair takes at least the time of the steepest part of the sum from there on.
 
 Bytes of a chunk leave one after the other and arrive at least alpha later. Storing a whole chunk
-before forwarding it only makes it later.
+before forwarding it only delays it.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def ingress_relay_bound(  # noqa: PLR0913, PLR0917 - a question, a size, and the
         apart: Count only data at least this many microseconds from their destination.
 
     Raises:
-        ValueError: a switch copies, there are no such ranks, no way leads to them or on, or nothing
-            counts.
-        TooMuchError: that takes too much work.
+        ValueError: A switch copies, the ranks are invalid, no hop leads to them or among them, or
+            no data count.
+        TooMuchError: The check takes too much work.
     """
     if any(switch.copies for switch in machine.switches):
         raise ValueError("a switch copies: one byte that a rank sends may be many deliveries")
@@ -116,7 +116,7 @@ def _count_relay_pairs(  # noqa: PLR0913, PLR0917 - the parts of the claim
     """Return the counted pairs.
 
     Raises:
-        ValueError: there are none, or some can arrive only later than ``apart``.
+        ValueError: There are none, or ``apart`` is less than the smallest distance.
     """
     classes = collective.chunk_classes()
     spend(4 * len(classes))
@@ -143,7 +143,7 @@ def _count_relay_pairs(  # noqa: PLR0913, PLR0917 - the parts of the claim
 
 
 def _min_alpha(machine: Topology, ranks: frozenset[int]) -> Fraction | None:
-    """Return an alpha that no way from one of some ranks to another is below. None: no way is."""
+    """Return the smallest alpha of paths between the ranks, None if there is no path."""
     each = ((rank, alpha_distances(machine, [rank])) for rank in ranks)
     return min((far[to] for rank, far in each for to in ranks - {rank} if to in far), default=None)
 
@@ -151,9 +151,9 @@ def _min_alpha(machine: Topology, ranks: frozenset[int]) -> Fraction | None:
 def _ingress_and_relay_links(
     machine: Topology, ranks: frozenset[int]
 ) -> tuple[list[Edge], list[Edge]]:
-    """Return the last links of ways from outside, and the first of ways on from where they lead.
+    """Return the last links of hops from outside, and the first links of hops from gates.
 
-    More links than these would only prove less.
+    Including more links would only weaken the bound.
     """
     everyone = frozenset(range(machine.ranks))
     outside = _switch_reach(machine, everyone - ranks)
@@ -167,7 +167,7 @@ def _ingress_and_relay_links(
 def _switch_reach(
     machine: Topology, starts: frozenset[int], *, backwards: bool = False
 ) -> frozenset[int]:
-    """Return the ranks and all switches reachable from them, or backwards to them."""
+    """Return the ranks, and all switches that are reachable from them (or that reach them)."""
     out: dict[int, list[int]] = {}
     for link in machine.links:
         u, v = link.edge[::-1] if backwards else link.edge
@@ -175,7 +175,7 @@ def _switch_reach(
             out.setdefault(u, []).append(v)
     reached = set(starts)
     queue = sorted(starts)
-    for node in queue:  # grows while it is walked
+    for node in queue:  # grows during the loop
         queue += (more := [v for v in dict.fromkeys(out.get(node, ())) if v not in reached])
         reached.update(more)
     return frozenset(reached)

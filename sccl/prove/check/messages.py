@@ -1,4 +1,4 @@
-"""Claims in words, each with the whole class that it is about."""
+"""Describe claims in words, each with its complete class of algorithms."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _EQUAL_COMPOSITIONS = f"{_COMPOSITIONS} of equal steps and rounds"
 
 
 def class_texts(case: Case) -> list[str]:
-    """Return the classes within which the certificate claims that something is optimal."""
+    """Return the classes within which a certificate claims optimality."""
     optimal = (c for c in case.claims if isinstance(c, ParetoWire | LimitPointWire | TimePointWire))
     return list(dict.fromkeys(class_text(case, claim) for claim in optimal))
 
 
 def class_text(case: Case, claim: ParetoWire | LimitPointWire | TimePointWire) -> str:
-    """Return the class within which a plan is claimed to be optimal, or near it."""
+    """Return the class within which a plan is claimed to be optimal, or within a gap."""
     if isinstance(claim, TimePointWire):
         if is_valid_for_both_alphas(case.topology):
             return f"{_ALL_PLANS}, whether alphas travel or occupy their links"
@@ -89,7 +89,7 @@ def _describe_steps(case: Case, claim: StepClaim) -> str:
 
 def _describe_bandwidth(case: Case, claim: BandwidthWire) -> str:
     lower_bound = _format_number(claim.at_least)
-    if case.spec.counts:  # a lemma of times, which are of bytes
+    if case.spec.counts:  # a lemma for times, in bytes
         return f"some lane carries at least {lower_bound} times the bytes of an element"
     compositions = _COMPOSITIONS if len(case.phases) == 1 else _EQUAL_COMPOSITIONS
     return f"R/C >= {lower_bound}{_scope_text(case, compositions)}"
@@ -132,7 +132,7 @@ def _describe_time(case: Case, claim: TimeWire | ScheduleClaimWire | TimePointWi
 
 
 def _format_decimal(text: str) -> str:
-    """Return a fraction with ten digits, where so many say it."""
+    """Return a fraction as a decimal with ten digits, or exactly if it is tiny or huge."""
     value = Fraction(text)
     return f"{float(value):.10g}" if 10**-12 < value < 10**30 else fraction_text(value)
 
@@ -142,7 +142,7 @@ def _composition_text(halves: str) -> str:
 
 
 def _scope_text(case: Case, scope: str, word: str = "for") -> str:
-    """Return the class that a claim is about, empty if it is about all algorithms."""
+    """Return the suffix for the class of a claim, empty if it covers all algorithms."""
     return f" {word} {scope}" if case.dual.phases > 1 else ""
 
 

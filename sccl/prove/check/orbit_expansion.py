@@ -1,4 +1,4 @@
-"""Algorithms that are given by some of their sends, written out: in plain Python, for the judge."""
+"""Expand symmetric algorithms to all sends, in plain Python, for the verification."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.prove.check.timed_trees import Spend
 
 SEND_OPERATIONS = 20
-"""Operations for making and verifying a send."""
+"""Operations to expand and verify one send."""
 
 
 def expand_symmetric(algorithm: AnyAlgorithm, spend: Spend) -> Algorithm:
     """Return an algorithm with all of its sends.
 
     Raises:
-        ValueError: its symmetries do not map chunks to chunks, two representatives are of one
-            orbit, or it says that it has another number of sends than it has.
-        TooMuchError: they are too many to go through.
+        ValueError: Its symmetries do not map chunks to chunks, two representatives are of one
+            orbit, or its stated number of sends is wrong.
+        TooMuchError: There are too many sends.
     """
     spend(SEND_OPERATIONS * algorithm.num_sends)
     if isinstance(algorithm, Algorithm):
@@ -47,7 +47,7 @@ def expand_symmetric(algorithm: AnyAlgorithm, spend: Spend) -> Algorithm:
 def _chunk_orbit(
     algorithm: SymmetricAlgorithm, chunk: int, spend: Spend
 ) -> dict[int, tuple[int, ...]]:
-    """Return the images of a chunk, each with a renaming of ranks that makes it of the chunk."""
+    """Return the images of a chunk, each with a renaming of ranks that maps the chunk to it."""
     spend(4 * len(algorithm.symmetries) * algorithm.collective.num_chunks)
     images = [symmetry.chunk_images(algorithm.collective) for symmetry in algorithm.symmetries]
     orbit = {chunk: tuple(range(algorithm.topology.ranks))}

@@ -1,6 +1,6 @@
-"""The collectives and machines that each proof rule holds for, in one table.
+"""List the collectives and machines for which each proof rule is valid, in one table.
 
-A claim that no rule holds for is refused before its proof is looked at.
+A claim without a valid rule is rejected before its proof is checked.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from sccl.core.formatting import format_count
 from sccl.prove.check.case import Case
 
 Condition = Callable[[Case], str]
-"""Returns why a certificate's question does not meet it, as a clause. Empty: it does."""
+"""Function that returns why a certificate's problem violates the condition, as a clause (empty: it
+does not).
+"""
 
 
 def require_rule(case: Case, claim: Claim) -> None:
-    """Check that the rule that proves a claim holds for the collective and the machine.
+    """Check that the proof rule of a claim is valid for the collective and the machine.
 
     Raises:
-        ValueError: It does not.
+        ValueError: It is not.
     """
     for condition in RULES[rule_name(claim)]:
         if why := condition(case):
@@ -33,7 +35,7 @@ def require_rule(case: Case, claim: Claim) -> None:
 
 
 def rule_name(claim: Claim) -> str:
-    """Return the name of the rule that proves a claim: its kind, and its class where it has one."""
+    """Return the name of a claim's proof rule: its kind, and its class if it has one."""
     kind = str(claim.__struct_config__.tag)
     match claim:
         case LimitClaimWire(trees=True) | LimitPointWire(trees=True):
@@ -47,14 +49,14 @@ def rule_name(claim: Claim) -> str:
 
 
 def _unequal_chunks(case: Case) -> str:
-    """Steps and rounds are of chunks of one size."""
+    """Steps and rounds require chunks of one size."""
     if not case.spec.counts:
         return ""
     return "steps and rounds require chunks of one size, and this collective has counts"
 
 
 def _unequal_chunks_unless_lemma(case: Case) -> str:
-    """As a lemma of a bound on times, R/C counts the bytes of an element."""
+    """As a lemma for a bound on times, R/C counts bytes of unequal chunks."""
     lemma = any(isinstance(claim, TimeBandwidthWire) for claim in case.claims)
     return "" if lemma else _unequal_chunks(case)
 
@@ -62,8 +64,8 @@ def _unequal_chunks_unless_lemma(case: Case) -> str:
 def _unequal_lanes(case: Case) -> str:
     """A round is the time in which a lane carries one chunk.
 
-    If links differ in speed, a round is defined by one chunk on each of their lanes, as the
-    description of the machine states. A budget of another speed counts no lanes of any link.
+    If links differ in speed, a round is defined as one chunk on each lane, as the description of
+    the machine states. A budget whose speed differs from that of all links counts no lanes.
     """
     machine = case.topology
     lanes = {link.gb_per_s for link in machine.links}
@@ -86,7 +88,7 @@ def _several_phases(case: Case) -> str:
 
 
 def _too_few_chunks(case: Case) -> str:
-    """With fewer chunks than ranks the owners between the phases would be arbitrary."""
+    """With fewer chunks than ranks, the owners between the phases would be arbitrary."""
     if case.dual.phases == 1:
         return ""
     for (held, _), chunks in case.spec.at(case.spec.unit).chunk_classes().items():

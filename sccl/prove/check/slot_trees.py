@@ -1,9 +1,9 @@
-"""The cheapest timed trees through slots of time, in which links have individual delays.
+"""Compute cheapest timed trees through time slots, where links have individual delays.
 
-Dreyfus and Wagner's dynamic programming (1972), in plain integers: the state is a node that has a
-chunk from some slot on, and a set of ranks to serve. It waits, or sends the chunk over a link, or
-serves two parts of the set separately, or is itself the set. Nothing here is shared with
-:mod:`sccl.synth.packing.by_time`, which finds the prices.
+The method is Dreyfus and Wagner's dynamic programming (1972) in plain integers. A state is a rank
+that holds a chunk from some slot on, and a set of ranks to serve. The rank waits, sends the chunk
+over a link, splits the set into two parts that are served separately, or serves itself as a member
+of the set. No code is shared with :mod:`sccl.synth.packing.by_time`, which finds the prices.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from sccl.core.ids import Edge
 from sccl.prove.check.timed_trees import Spend, StepCosts
 
 SlotSuccessors = Sequence[Mapping[Edge, int | None]]
-"""By slot and link: the first slot in which a chunk sent then may be forwarded. None: never."""
+"""First slot in which a chunk sent in a slot over a link may be forwarded, by slot and link. None:
+never.
+"""
 
 _CostRow = list[list[int]]
-"""By slot, with one after the last, and rank: the cost of a set from there."""
+"""Cost of serving a set from each slot (and the end) and rank, shape (slots + 1, ranks)."""
 
 _CELL_OPERATIONS = 2  # cost of a cell in operations
 
@@ -36,14 +38,13 @@ def served_cost(  # noqa: PLR0913, PLR0917 - links in slots, and who is to be se
     """Return the total cost of the cheapest timed trees of all chunks.
 
     Args:
-        costs: by slot, the cost of a send over each link.
-        collective: non-combining.
-        goals: ranks to serve, if others want something too. None: all. A tree that serves more
-            ranks costs no less.
+        costs: Cost of a send over each link, by slot.
+        collective: Non-combining collective.
+        goals: Destinations to serve. None: all. A tree that serves more ranks costs no less.
 
     Raises:
-        ValueError: a chunk cannot be served.
-        TooMuchError: that takes too much work.
+        ValueError: A chunk cannot reach its destinations.
+        TooMuchError: The check takes too much work.
     """
     rows = _CostRows(costs, follows, ranks, spend)
     total, counted = 0, frozenset(range(ranks) if goals is None else goals)
@@ -59,17 +60,17 @@ def served_cost(  # noqa: PLR0913, PLR0917 - links in slots, and who is to be se
 
 
 class _CostRows:
-    """Rows of the requested sets, and of their parts.
+    """Cost rows of the requested sets of ranks, and of their subsets.
 
     Attributes:
-        never: more than any tree costs. A set that cannot be served costs at least this.
+        never: Number above the cost of any tree. A set that cannot be served costs at least this.
     """
 
     def __init__(self, costs: StepCosts, follows: SlotSuccessors, ranks: int, spend: Spend) -> None:
         self.ranks, self.spend, self.slots = ranks, spend, len(costs)
         self.never = 1 + sum(sum(of_slot.values()) for of_slot in costs)
         self.links = sum(map(len, costs))
-        # by the slot and the rank that it leads to: (cost, slot, rank) of where it comes from
+        # sends by arrival slot and rank, as (cost, slot, source rank)
         self.into: list[list[list[tuple[int, int, int]]]] = [
             [[] for _ in range(ranks)] for _ in range(self.slots + 1)
         ]
@@ -81,7 +82,7 @@ class _CostRows:
         self._rows: dict[int, _CostRow] = {0: [[0] * ranks for _ in range(self.slots + 1)]}
 
     def cost(self, holders: Sequence[int], goal: int) -> int:
-        """Return the cost of serving a set from the holders of the chunk at the start."""
+        """Return the cost of serving a set from the initial holders of the chunk."""
         if len(holders) == 1:
             return self.row(goal)[0][holders[0]]
         best = {0: 0}
@@ -120,7 +121,7 @@ class _CostRows:
         return row
 
     def _relax_row(self, row: _CostRow) -> None:
-        """Lower costs that waiting or sending reduces (Dijkstra, from the cheapest on)."""
+        """Relax costs over waiting and sending (Dijkstra)."""
         queue = [
             (cost, slot, rank)
             for slot, costs in enumerate(row)
@@ -140,7 +141,7 @@ class _CostRows:
 
 
 def _nonempty_subsets(goal: int) -> Iterator[int]:
-    """Yield the parts of a set that are not empty, itself first."""
+    """Yield the nonempty subsets of a set, the set itself first."""
     part = goal
     while part:
         yield part

@@ -1,4 +1,4 @@
-"""How many steps chunks need, breadth first: the checker's own way."""
+"""Compute the minimum number of steps of chunks breadth first, independent of the synthesizers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sccl.prove.check.translations import Images, check_translations, is_symmetr
 def farthest_chunk(
     machine: Topology, collective: Collective, spend: Spend, translations: Images = ()
 ) -> tuple[int, int, int]:
-    """Return the most links that a chunk has to go, such a chunk, and the rank that wants it.
+    """Return the maximum distance of a chunk to a destination, the chunk, and the destination.
 
     Args:
-        collective: non-combining.
-        translations: of the machine, perhaps: they are checked.
+        collective: Non-combining collective.
+        translations: Claimed translations of the machine, which are checked.
 
     Raises:
-        ValueError: a chunk cannot reach a rank that wants it at all, or translations are none.
-        TooMuchError: that takes too much work.
+        ValueError: A chunk cannot reach a destination, or a translation is invalid.
+        TooMuchError: The check takes too much work.
     """
     if translations and is_symmetric_demand(collective):
         check_translations(machine, translations, spend)
@@ -34,7 +34,7 @@ def farthest_chunk(
     for (holders, wanted), chunks in collective.chunk_classes().items():
         start = starts.setdefault(frozenset(holders), len(starts))
         left.append((start, chunks[0], sorted(wanted - holders)))
-    reached = [0] * machine.ranks  # per rank: which starts have come so far, as bits
+    reached = [0] * machine.ranks  # starts that have reached each rank, as bits
     for sources, start in starts.items():
         for source in sources:
             reached[source] |= 1 << start
@@ -60,9 +60,9 @@ def farthest_chunk(
 def _farthest_of_root(
     machine: Topology, collective: Collective, spend: Spend
 ) -> tuple[int, int, int]:
-    """Return the result of :func:`farthest_chunk`, by the chunks of rank 0 alone.
+    """Return the result of :func:`farthest_chunk` from the chunks of rank 0 alone.
 
-    In an alltoall rank 0 has a chunk for every rank, and in an allgather one for all.
+    In an alltoall rank 0 has a chunk for every rank, and in an allgather one chunk for all ranks.
     """
     spend(2 * len(machine.links))
     far = distances(machine.successors(), [0])
@@ -73,16 +73,17 @@ def _farthest_of_root(
 
 
 def min_tree_steps(machine: Topology, reduced: Collective, spend: Spend) -> int:
-    """Return the fewest steps in which chunks can go up to some rank and down from it to all.
+    """Return the minimum number of steps of an allreduce by trees.
 
-    Or up to two ranks that exchange, which takes a step, and down from both.
+    Chunks are reduced to a root and broadcast from it, or reduced to two ranks that exchange their
+    sums in one step, and broadcast from both.
 
     Args:
-        reduced: an allreduce, of all ranks or in process groups.
+        reduced: Allreduce, of all ranks or in process groups.
 
     Raises:
-        ValueError: from no rank all others are reached and reach it.
-        TooMuchError: that takes too much work.
+        ValueError: No rank reaches all others and is reached by them.
+        TooMuchError: The check takes too much work.
     """
     directions = (machine.edges, [(v, u) for u, v in machine.edges])
     turns = [{root} for root in range(machine.ranks)]
@@ -102,7 +103,7 @@ def min_tree_steps(machine: Topology, reduced: Collective, spend: Spend) -> int:
 
 
 def _distances(edges: frozenset[Edge] | list[Edge], roots: set[int]) -> dict[int, int]:
-    """Return how far each rank that is reached is from the nearest of some."""
+    """Return the distance of each reachable rank from the nearest root."""
     far, steps = dict.fromkeys(roots, 0), 0
     while more := {v for u, v in edges if u in far} - far.keys():
         steps += 1
@@ -111,9 +112,9 @@ def _distances(edges: frozenset[Edge] | list[Edge], roots: set[int]) -> dict[int
 
 
 def tree_sends_bound(machine: Topology, reduced: Collective) -> Fraction:
-    """Return the lower bound on R/C of an allreduce by trees: each chunk takes 2 (P - 1) sends.
+    """Return the lower bound on R/C of an allreduce by trees from its 2 (P - 1) sends per chunk.
 
-    In process groups P is the number of ranks of its group.
+    In process groups P is the number of ranks of the chunk's group.
     """
     sends = sum(
         2 * (len(held) - 1) * reduced.amount(chunks)

@@ -1,11 +1,11 @@
-"""Lower bounds on the time of any plan with any chunks, in exact fractions.
+"""Recompute lower bounds on the completion time of any plan with any chunks, in exact fractions.
 
 Alphas travel: a byte arrives alpha after it has passed a link. If :func:`is_valid_for_both_alphas`
 is true for the machine, the same bounds hold for alphas that occupy their links. The arguments are
 in ``docs/mathematics/time.md``.
 
-Each function returns a floor: from a size of a rank's buffer on, a minimum in microseconds, and a
-minimum increase for each further byte.
+Each function returns a :class:`LinearTimeBound`: from a size of a rank's buffer on, a minimum time
+in microseconds, and a minimum increase for each further byte.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sccl.prove.check.slot_trees import served_cost
 from sccl.prove.check.timed_trees import Spend
 
 SlotPrices = Sequence[tuple[ConstraintKey, int, Fraction]]
-"""(constraint, slot from 0, price of a microsecond of it)."""
+"""(constraint, slot from 0, price per microsecond)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +38,20 @@ class LinearTimeBound:
     us_per_byte: Fraction
 
     def us(self, size_bytes: int | Fraction) -> Fraction:
-        """Return the microseconds for a rank's buffer of a size. 0: nothing is known."""
+        """Return the bound for a rank's buffer of a size, microseconds. 0: unknown."""
         if size_bytes < self.from_bytes:
             return Fraction(0)
         return self.lower_bound_us + self.us_per_byte * (size_bytes - self.from_bytes)
 
 
 def is_valid_for_both_alphas(machine: Topology) -> bool:
-    """Return whether a bound for alphas that travel holds for alphas that occupy links, too.
+    """Return whether a bound for alphas that travel also holds for alphas that occupy links.
 
     If a link carries bytes in an interval after its alpha, let it carry them an alpha earlier. Each
-    byte then arrives when it did, so a plan for occupying alphas becomes one for travelling alphas.
-    That fails in two cases. A cut-through switch may spend the alpha of its outgoing link while
-    bytes still come in. And the links of a budget shift against each other if their alphas differ.
+    byte then arrives at the same time, so a plan for occupying alphas becomes a plan for travelling
+    alphas. This fails in two cases. A cut-through switch may spend the alpha of its outgoing link
+    while bytes still come in. And the links of a budget shift against each other if their alphas
+    differ.
     """
     alphas = {link.edge: link.alpha_us for link in machine.links}
     through = {machine.ranks + i for i, switch in enumerate(machine.switches) if switch.cut_through}
@@ -71,15 +72,16 @@ def cut_time_bound(
 ) -> LinearTimeBound:
     """Return a lower bound on the time in which the links out of a set of nodes carry their data.
 
-    A link is useless before the data can have come to it, and too late to reach a destination.
+    A link is useful only after the data can have arrived at it, and as long as they can still reach
+    a destination.
 
     Args:
-        collective: combining or not.
-        sides: the set. The ranks of which exclusive data there count. The ranks whose wanted data
-            count.
+        collective: Combining or non-combining collective.
+        sides: The set of nodes, the sources (only data that they alone hold count), and the
+            destinations whose data count.
 
     Raises:
-        ValueError: nothing that counts has to leave it.
+        ValueError: No counted data have to leave the set.
     """
     left, among, to = map(frozenset, sides)
     classes = collective.chunk_classes()
@@ -108,15 +110,16 @@ def group_time_bound(
 ) -> LinearTimeBound:
     """Return a lower bound on the time of the sends between groups of nodes in an allreduce.
 
-    With G groups each byte enters one 2 (G - 1) times: a group can do no more than one rank. If
-    ranks reduce in process groups, G counts the groups of nodes with ranks that reduce the byte.
+    With G groups each byte is sent at least 2 (G - 1) times between groups: a group acts at best
+    like one rank. If ranks reduce in process groups, G counts the groups of nodes with ranks that
+    reduce the byte.
 
     Args:
-        reduced: an allreduce, of all ranks or in process groups.
+        reduced: Allreduce, of all ranks or in process groups.
 
     Raises:
-        ValueError: the groups are fewer than two, overlap, contain no rank, or leave a rank out, or
-            all ranks that reduce together are in one group.
+        ValueError: There are fewer than two groups, groups overlap, contain no rank, or omit a
+            rank, or all ranks that reduce together are in one group.
     """
     sets = [frozenset(group) for group in groups]
     spend(10 * len(machine.links) + 4 * sum(map(len, sets)))
@@ -149,10 +152,10 @@ def bandwidth_time_bound(
     """Return a lower bound on time by R/C, plus the last alpha, in which no send is useful.
 
     Args:
-        bandwidth: lower bound on R/C.
+        bandwidth: Lower bound on R/C.
 
     Raises:
-        ValueError: lanes are not equally fast, or there are switches.
+        ValueError: Lanes are not equally fast, or there are switches.
     """
     speeds = {*(link.gb_per_s for link in machine.links), *machine.budget_speeds()}
     if len(speeds) > 1 or machine.switches:
@@ -165,7 +168,7 @@ def bandwidth_time_bound(
 def _link_windows(
     machine: Topology, sources: Iterable[int], goals: Iterable[int], left: frozenset[int]
 ) -> dict[Edge, LinkWindow]:
-    """Return when each link out of a set of nodes can carry bytes from sources to goals."""
+    """Return the time window of each link out of a set of nodes for bytes from sources to goals."""
     before, after = (
         alpha_distances(machine, sources),
         alpha_distances(machine, goals, backwards=True),
@@ -181,7 +184,7 @@ def _link_windows(
 def alpha_distances(
     machine: Topology, starts: Iterable[int], *, backwards: bool = False
 ) -> dict[int, Fraction]:
-    """Return the alphas on the shortest path to each node from the given ones, or backwards."""
+    """Return the shortest alpha distance of each node from the start nodes, or to them."""
     out: dict[int, list[tuple[int, Fraction]]] = {}
     for link in machine.links:
         u, v = link.edge[::-1] if backwards else link.edge
@@ -202,14 +205,14 @@ def alpha_distances(
 def _carried_bound(
     machine: Topology, share: Fraction, windows: Mapping[Edge, LinkWindow], size_bytes: Fraction
 ) -> LinearTimeBound:
-    """Return when links, and budgets that allow less than their links, can have carried a share.
+    """Return the bound on the time in which links and binding budgets can carry a share.
 
     Each link counts in the first budget that binds, so the order of budgets matters, and every
     order gives a lower bound. Two more orders are tried: the fewest sources first, and the fewest
-    destinations first. They split no egress or ingress budget where each node has one of the kind.
+    destinations first. They split no egress or ingress budget if each node has one of the kind.
 
     Raises:
-        ValueError: no link is of use.
+        ValueError: No link is useful.
     """
     if not windows:
         raise ValueError("no link out of that set of nodes can be used in time")
@@ -245,14 +248,13 @@ def price_time_bound(  # noqa: PLR0913, PLR0917 - the problem, its prices, and a
 ) -> LinearTimeBound:
     """Return a lower bound on time by prices of constraints in slots, and the cheapest timed trees.
 
-    A chunk sent in a slot over a link can be forwarded, at the earliest, in a slot that ends more
-    than the link's alpha after the first began. Every plan obeys this rule. A link is useless in
-    the last alpha. So a plan within the time pays for the bytes of each chunk at least the cost of
-    the cheapest timed tree, and for all at most the cost of all slots together. Fewer bytes take no
-    more time, and a part of the time can deliver only that part of the bytes: so these bytes take
-    the whole time.
-
-    If a slot is longer than each alpha, all of this stays valid when the slot grows.
+    A chunk sent in a slot over a link can be forwarded, at the earliest, in the first slot that
+    ends more than the link's alpha after the sending slot began. Every plan obeys this rule. A link
+    is useless in the last alpha. So in a plan within the time, the bytes of each chunk cost at
+    least as much as the cheapest timed tree, and all bytes together cost at most the total capacity
+    of all slots. This determines the maximum number of bytes for this time, so that number of bytes
+    takes at least this time. If a slot is longer than each alpha, the argument stays valid when the
+    slot grows.
 
     Args:
         collective: Non-combining collective. A rank's buffer is ``chunks`` of its chunks.
@@ -262,10 +264,10 @@ def price_time_bound(  # noqa: PLR0913, PLR0917 - the problem, its prices, and a
         goals: Ranks to serve, by default all. A tree that serves more costs no less.
 
     Raises:
-        ValueError: borders do not ascend from 0, there are switches, a price is negative or without
-            a constraint, a chunk cannot be served, nothing costs anything, or the slot is too
-            short.
-        TooMuchError: that takes too much work.
+        ValueError: Borders do not ascend from 0, there are switches, a price is negative or without
+            a constraint, a chunk cannot reach its destinations, all trees cost 0, or the slot is
+            too short.
+        TooMuchError: The check takes too much work.
     """
     if machine.switches:
         raise ValueError("prices of slots prove nothing about machines with switches")
@@ -317,7 +319,7 @@ def price_time_bound(  # noqa: PLR0913, PLR0917 - the problem, its prices, and a
 def constraint_rates(
     machine: Topology,
 ) -> Mapping[ConstraintKey, tuple[tuple[Edge, ...], Fraction]]:
-    """Return the links of each constraint, and its rate, bytes a microsecond."""
+    """Return the links of each constraint, and its rate in bytes per microsecond."""
     speeds: dict[ConstraintKey, float] = {k.edge: k.gb_per_s for k in machine.links}
     speeds |= {b.name: s for b, s in zip(machine.budgets, machine.budget_speeds(), strict=True)}
     return {
@@ -327,7 +329,7 @@ def constraint_rates(
 
 
 def _first_usable_slot(borders: Sequence[Fraction], slot: int, alpha: Fraction) -> int | None:
-    """Return the first slot in which a send of a slot may be forwarded. None: it is useless."""
+    """Return the first slot in which a send may be forwarded, None if it arrives too late."""
     arrival = borders[slot] + alpha
     if arrival >= borders[-1]:
         return None

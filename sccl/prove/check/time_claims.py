@@ -1,4 +1,4 @@
-"""Check claims on times: lower bounds for every plan, and schedules near them."""
+"""Check claims about times: lower bounds for every plan, and schedules within a gap of them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from sccl.prove.check.timed_trees import Spend
 
 
 def check_time_bound(case: Case, claim: TimeClaim, claims: Sequence[Claim], spend: Spend) -> str:
-    """Return how a claim on the least time was checked.
+    """Check a lower bound on the completion time, and return the method of the check.
 
     Args:
-        claims: those that hold.
+        claims: The earlier claims that hold.
 
     Raises:
-        ValueError: it is not proved.
-        TooMuchError: it takes too much work to say.
+        ValueError: The bound is not proved.
+        TooMuchError: The check takes too much work.
     """
     proves, how = _recompute_bound(case, claim, claims, spend)
     claimed = claimed_bound(claim)
@@ -97,14 +97,15 @@ def _recompute_bound(
 
 
 def _require_uniform_alpha(machine: Topology, names: Collection[str]) -> None:
-    """Check that budgets with prices have links of one alpha, as schedules are read backwards.
+    """Check that budgets with prices have links of one alpha, since schedules are read backwards.
 
     A transfer from s to s + p whose bytes arrive alpha later departs at F - s - p - alpha, seen
-    from the finish F. Its bytes pass alpha after that. If all links of a budget have one alpha, the
-    budget is used as much later by all of them. Else prices of its slots prove nothing.
+    from the finish F. Its bytes pass alpha after that. If all links of a budget have one alpha, all
+    of them shift the use of the budget by the same time. Otherwise prices of its slots prove
+    nothing.
 
     Raises:
-        ValueError: the links of one have different alphas.
+        ValueError: The links of a budget have different alphas.
     """
     alphas = {link.edge: link.alpha_us for link in machine.links}
     for budget in machine.budgets:
@@ -121,12 +122,12 @@ def claimed_bound(claim: TimeWire) -> LinearTimeBound:
 
 
 def check_schedule(case: Case, claim: ScheduleClaimWire, spend: Spend) -> str:
-    """Return how a claim that there is a schedule was checked.
+    """Check a claim that a schedule exists, and return the method of the check.
 
     Raises:
-        ValueError: there is none.
-        InputError: its file is missing or cannot be read.
-        TooMuchError: it is too long.
+        ValueError: The schedule does not match the claim.
+        InputError: Its file is missing or cannot be read.
+        TooMuchError: The schedule has too many sends.
     """
     from sccl.core.files.schedules import load_schedule  # noqa: PLC0415 - NumPy is slow to load
 
@@ -161,10 +162,10 @@ def check_schedule(case: Case, claim: ScheduleClaimWire, spend: Spend) -> str:
 
 
 def check_time_point(claim: TimePointWire, claims: Sequence[Claim]) -> None:
-    """Check that a schedule is as near the least time as it is said to be, by some claims.
+    """Check that the claims imply the claimed schedule time and lower bound.
 
     Raises:
-        ValueError: it does not follow.
+        ValueError: They do not.
     """
     size, took = claim.size_bytes, Fraction(claim.finish_us)
     if not any(

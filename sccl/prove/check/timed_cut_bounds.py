@@ -1,16 +1,17 @@
-"""Lower bounds by cuts through time, in integers.
+"""Recompute lower bounds by cuts through time, in integers.
 
-A label gives the time from which on a rank is *inside*: 0 to S+1, where S+1 is never. A holder of a
-chunk keeps it, so the chunk leaves only by sends: in some step s, from a rank inside at s to one
-that is not yet at s+1. A chunk that only ranks of label 0 hold at first, and a rank of label S+1
-wants, has to cross. (In an allreduce the contribution of one rank of label 0 has to get there,
-whatever it is added to on the way: for each such chunk one send crosses.) So if there are D such
-chunks, and a round of step s has a_s crossing lanes, then the rounds times a_s sum to at least D.
+The label of a rank, from 0 to S+1, is the time from which it is *inside*, where S+1 means never. A
+holder of a chunk keeps it, so the chunk leaves only by sends: in some step s, from a rank that is
+inside at time s to a rank that is not inside at time s+1. A chunk has to cross if initially only
+ranks of label 0 hold it, and it has a destination of label S+1. (In an allreduce the contribution
+of a rank of label 0 has to reach such a destination, whatever it is added to on its path: for each
+such chunk one send crosses.) So if there are D such chunks, and a round of step s has a_s crossing
+lanes, then the sum of rounds times a_s is at least D.
 
-Such cuts may be added with weights. A round of a step costs the sum over its sends of the weights
-of the cuts that each crosses. If that is at most 1 in every step, R is at least the weighted sum of
-the crossing chunks. Shared budgets may have prices in a step, for each send over any of their
-links: then a link's lanes pay only the rest of its weights.
+A proof adds such cuts with weights. The cost of a round of a step is the sum over its sends of the
+weights of the cuts that each send crosses. If this is at most 1 in every step, R is at least the
+weighted sum of the crossing chunks. Shared budgets may have prices in a step, for each send over
+any of their links. Then a link's lanes pay only the remainder of its weights.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ def timed_cut_bound(  # noqa: PLR0913, PLR0917 - a question, and a proof in two 
     """Return the lower bound on R/C in a number of steps, by cuts through time.
 
     Args:
-        collective: non-combining, or an allreduce, also in groups.
-        prices: prices of shared budgets.
+        collective: Non-combining collective, or an allreduce, also in groups.
+        prices: Prices of shared budgets.
 
     Raises:
-        ValueError: a label is not valid for a rank, a weight or a price is negative, a price names
-            no budget or step, or a round of some step buys more than 1.
-        TooMuchError: that takes too much work.
+        ValueError: A label is invalid, a weight or a price is negative, a price is of no budget or
+            step, or the capacity of a round costs more than 1 in some step.
+        TooMuchError: The check takes too much work.
     """
     scale = common_denominator(
         [*(weight for _, weight in cuts), *(price for _, _, price in prices)]
@@ -90,7 +91,7 @@ def timed_cut_bound(  # noqa: PLR0913, PLR0917 - a question, and a proof in two 
 def _crossing_demand(
     collective: Collective, labels: Sequence[int], steps: int, spend: Spend
 ) -> int:
-    """Return the number of chunks that start inside and are wanted outside in the end.
+    """Return the number of chunks that start inside and are demanded outside in the end.
 
     In an allreduce a single contribution that starts inside is enough, and several travel as one.
     """

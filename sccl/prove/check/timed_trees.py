@@ -1,15 +1,14 @@
-"""The cheapest timed tree at given prices, exactly, in plain integers, independent of the solver.
+"""Compute the cheapest timed tree at given prices exactly, in plain integers, without a solver.
 
-A timed tree is a set of (link, step) pairs by which a chunk reaches all ranks that want it. Nothing
-here is shared with :mod:`sccl.synth.packing.by_steps`, which finds the prices.
+A timed tree is a set of (link, step) pairs by which a chunk reaches all its destinations. No code
+is shared with :mod:`sccl.synth.packing.by_steps`, which finds the prices.
 
 A state is the set of ranks that hold the chunk before a step, as bits. Holding more never hurts, so
-links that cost nothing are always taken. The search is A*: states are ordered by their cost plus a
-lower bound on the remaining cost. Each rank w that wants the chunk and does not have it is entered
-once, by one link, in no earlier step than its distance from the holders allows: this costs at least
-the cheapest link into w from that step on. The sum of these never decreases by more than the cost
-of a step, so the first expanded state that serves all ranks has a cheapest tree (Hart, Nilsson,
-Raphael 1968).
+links of cost 0 are always used. The search is A*: states are ordered by their cost plus a lower
+bound on the remaining cost. Each destination w without the chunk is entered once, by one link, and
+not before the step that its distance from the holders allows. This costs at least the cheapest link
+into w from that step on. The sum of these never decreases by more than the cost of a step, so the
+first expanded state that serves all ranks has a cheapest tree (Hart, Nilsson, Raphael 1968).
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from itertools import count
 from sccl.core.ids import Edge
 
 StepCosts = Sequence[Mapping[Edge, int]]
-"""By step, from 0: the cost of a send over each link, 0 or more."""
+"""Nonnegative cost of a send over each link, by step from 0."""
 
 Spend = Callable[[int], None]
-"""Callback with the number of operations of a task, which may refuse by raising."""
+"""Callback with the number of operations of a task, which raises an error to refuse it."""
 
 
 _MOVE_OPERATIONS = 20  # cost of a state in operations
@@ -42,9 +41,9 @@ def cheapest_tree(  # noqa: PLR0913 - the problem and a cutoff
     """Return the cost of a cheapest timed tree, or None if there is none.
 
     Args:
-        holders: the ranks that hold the chunk before, as bits.
-        wanted: the ranks that must hold it after, as bits.
-        cutoff: return this as soon as the cost is known to be at least this.
+        holders: Initial holders of the chunk, as bits.
+        wanted: Destinations of the chunk, as bits.
+        cutoff: Value to return as soon as the cost is known to be at least this.
     """
     steps = len(costs)
     into = [_incoming_links(of_step, ranks) for of_step in costs]
@@ -54,7 +53,7 @@ def cheapest_tree(  # noqa: PLR0913 - the problem and a cutoff
     spend((steps + len(targets)) * (len(costs[0]) + ranks))
 
     def ahead(step: int, held: int) -> int | None:
-        """Return a lower bound on the remaining cost of serving all ranks that want the chunk."""
+        """Return a lower bound on the remaining cost of serving all destinations."""
         total = 0
         for w in targets:
             if not held >> w & 1:
@@ -73,7 +72,7 @@ def cheapest_tree(  # noqa: PLR0913 - the problem and a cutoff
     first = ahead(0, holders)
     if first is None:
         return None
-    number = count()  # of equal bounds, the state that came last goes first: it is deeper
+    number = count()  # ties: the latest state first, since it is deeper
     queue = [(first, 0, 0, 0, holders)]
     done: set[tuple[int, int]] = set()
     while queue:
@@ -96,7 +95,7 @@ def cheapest_tree(  # noqa: PLR0913 - the problem and a cutoff
 def cheapest_paths(costs: StepCosts, ranks: int, holders: int, spend: Spend) -> list[int | None]:
     """Return the cost of a cheapest timed path to each rank, or None without a path.
 
-    It is used for chunks with one destination, whose tree is a path.
+    The tree of a chunk with one destination is a path.
     """
     far: list[int | None] = [0 if holders >> r & 1 else None for r in range(ranks)]
     for of_step in costs:
@@ -113,13 +112,14 @@ def cheapest_paths(costs: StepCosts, ranks: int, holders: int, spend: Spend) -> 
 
 
 def cheapest_tree_pair(costs: StepCosts, ranks: int, wanted: int, spend: Spend) -> int | None:
-    """Return a lower bound on the cost of an allreduce chunk by trees up and down. None: none.
+    """Return a lower bound on the cost of an allreduce chunk by trees, None if there are none.
 
-    It covers every turning rank and step, and every pair of ranks that exchange their sums in a
-    step. Trees up, reversed in place and time, are trees down.
+    It covers every root and every step in which the broadcast begins, and every pair of roots that
+    exchange their sums in a step. A reduction tree, reversed in direction and time, is a broadcast
+    tree.
 
     Args:
-        wanted: the ranks that reduce the chunk, as bits. Others may forward it.
+        wanted: Ranks that reduce the chunk, as bits. Others may forward it.
     """
     back = [{(v, u): cost for (u, v), cost in of_step.items()} for of_step in reversed(costs)]
     best: int | None = None
@@ -138,7 +138,7 @@ def cheapest_tree_pair(costs: StepCosts, ranks: int, wanted: int, spend: Spend) 
 
 
 def _root_choices(edges: Mapping[Edge, int], ranks: int) -> Iterator[tuple[int, tuple[Edge, ...]]]:
-    """Yield each rank, and the ends of each link that has one back, as bits, with these links."""
+    """Yield roots as bits with their exchange links: single ranks, and ends of two-way links."""
     for root in range(ranks):
         yield 1 << root, ()
     for u, v in sorted(edges):
@@ -162,7 +162,7 @@ def _cheapest_within(  # noqa: PLR0913 - as of cheapest_tree
 
 
 def _incoming_links(of_step: Mapping[Edge, int], ranks: int) -> list[list[tuple[int, int]]]:
-    """Return, for each rank, its links as (cost, bit of where from), the cheapest first."""
+    """Return the incoming links of each rank as (cost, bit of the source), the cheapest first."""
     by_rank: list[list[tuple[int, int]]] = [[] for _ in range(ranks)]
     for (u, v), cost in of_step.items():
         by_rank[v].append((cost, 1 << u))
@@ -172,7 +172,7 @@ def _incoming_links(of_step: Mapping[Edge, int], ranks: int) -> list[list[tuple[
 def _cheapest_incoming(
     into: list[list[list[tuple[int, int]]]], ranks: int
 ) -> list[list[int | None]]:
-    """Return, by step and rank, the cost of the cheapest link into the rank from that step on."""
+    """Return the cost of the cheapest link into each rank from each step on."""
     later: list[int | None] = [None] * ranks
     by_step = []
     for of_step in reversed(into):
@@ -186,7 +186,7 @@ def _cheapest_incoming(
 
 
 def _near_sets(costs: StepCosts, target: int) -> list[int]:
-    """Return, by distance from 0, which ranks are no farther than that from a rank, as bits."""
+    """Return the ranks within each distance (from 0) of a rank, as bits."""
     balls, before = [1 << target], 0
     while balls[-1] != before and len(balls) <= len(costs):
         before = balls[-1]
@@ -201,7 +201,7 @@ def _near_sets(costs: StepCosts, target: int) -> list[int]:
 def _step_moves(
     into: list[list[tuple[int, int]]], held: int, ranks: int, spend: Spend
 ) -> list[tuple[int, int]]:
-    """Return the (cost, set) results of a step from a set of holders. It takes free links."""
+    """Return the (cost, holders) results of a step. Free links are always used."""
     moves = [(0, held)]
     for rank in range(ranks):
         if not held >> rank & 1:

@@ -1,15 +1,16 @@
-"""Machines whose ranks are images of one another by translations: one rank decides for all.
+"""Check claims on machines with translations, by the chunks of one rank.
 
 A certificate may state symmetries of its machine. They are not trusted: the check is that each
 preserves links and lanes, that they commute, and that together they map rank 0 to every rank. An
 element of the group that fixes one rank fixes all ranks, since it commutes with the elements that
 map this rank to the others. So exactly one element maps rank 0 to a given rank. It follows:
 
-* Every statement on rank 0's chunks, their paths, and distances holds for every rank's chunks.
+* Every statement about rank 0's chunks, their paths, and distances holds for every rank's chunks.
 * A link has as many images as there are ranks. If each rank's chunks take the images of the paths
   of rank 0's chunks, then each image carries the load that rank 0's chunks put on all images.
 
-Plain Python, apart from the code elsewhere that finds symmetries and verifies symmetric algorithms.
+The check is plain Python. It shares no code with the modules that find symmetries and verify
+symmetric algorithms.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ Images = Sequence[Sequence[int]]
 
 
 def is_symmetric_demand(collective: Collective) -> bool:
-    """Return whether all ranks have as many chunks of their own, for all or for each other rank."""
+    """Return whether the collective is an allgather or alltoall with equal chunks."""
     return not collective.combining and (collective.is_allgather or collective.is_alltoall)
 
 
 def check_translations(machine: Topology, images: Images, spend: Spend) -> None:
-    """Check that some symmetries of a machine commute, and map rank 0 to every rank.
+    """Check that symmetries of a machine are valid, commute, and map rank 0 to every rank.
 
     Raises:
-        ValueError: they do not, or it has budgets, whose images are not looked for.
-        TooMuchError: that takes too much work.
+        ValueError: They do not, or the machine has budgets, whose images are not checked.
+        TooMuchError: The check takes too much work.
     """
     ranks, lanes = machine.ranks, machine.lanes()
     spend(len(images) * (4 * len(lanes) + (len(images) + 2) * ranks))
@@ -64,7 +65,7 @@ def check_translations(machine: Topology, images: Images, spend: Spend) -> None:
 
 
 def _link_kinds(machine: Topology, images: Images, spend: Spend) -> dict[Edge, int]:
-    """Return of each link which of rank 0's it is the image of."""
+    """Map each link to the destination of the link of rank 0 whose image it is."""
     spend(4 * len(machine.links) * len(images))
     kinds: dict[Edge, int] = {}
     for link in machine.links:
@@ -80,7 +81,7 @@ def _link_kinds(machine: Topology, images: Images, spend: Spend) -> dict[Edge, i
 
 
 def is_invariant(costs: dict[Edge, int], images: Images, spend: Spend) -> bool:
-    """Return whether links that are images of one another cost the same."""
+    """Return whether the symmetries preserve the costs of links."""
     spend(2 * len(costs) * len(images))
     return all(
         costs[image[u], image[v]] == cost for image in images for (u, v), cost in costs.items()
@@ -88,7 +89,7 @@ def is_invariant(costs: dict[Edge, int], images: Images, spend: Spend) -> bool:
 
 
 def is_translated(algorithm: SymmetricAlgorithm) -> bool:
-    """Return whether the sends of rank 0's chunks define an algorithm, without turns."""
+    """Return whether the sends of rank 0's chunks and translations define an algorithm."""
     ranks = algorithm.topology.ranks
     return (
         is_symmetric_demand(algorithm.collective)
@@ -99,11 +100,11 @@ def is_translated(algorithm: SymmetricAlgorithm) -> bool:
 
 
 def check_translated(algorithm: SymmetricAlgorithm, spend: Spend) -> None:
-    """Check an algorithm of which all ranks' chunks go the images of the ways of rank 0's.
+    """Check an algorithm in which the paths of all chunks are images of those of rank 0's chunks.
 
     Raises:
-        ValueError: it is not valid, or its symmetries are no translations of its machine.
-        TooMuchError: that takes too much work.
+        ValueError: It is not valid, or its symmetries are no translations of its machine.
+        TooMuchError: The check takes too much work.
     """
     machine, collective = algorithm.topology, algorithm.collective
     images = [symmetry.ranks for symmetry in algorithm.symmetries]
@@ -113,7 +114,7 @@ def check_translated(algorithm: SymmetricAlgorithm, spend: Spend) -> None:
     spend(20 * len(algorithm.sends) + collective.num_chunks // ranks)
     if any(r < 1 for r in rounds):
         raise ValueError("some step has less than one round")
-    arrived: dict[int, dict[int, int]] = {}  # of each chunk the step after which a rank has it
+    arrived: dict[int, dict[int, int]] = {}  # arrival step by chunk and rank
     loads: Counter[tuple[int, int]] = Counter()
     for send in sorted(algorithm.sends):
         step, chunk, edge = int(send.step), int(send.chunk), (int(send.src), int(send.dst))
@@ -136,10 +137,10 @@ def check_translated(algorithm: SymmetricAlgorithm, spend: Spend) -> None:
 
 
 def _check_delivered(collective: Collective, arrived: dict[int, dict[int, int]]) -> None:
-    """Check that each of rank 0's chunks comes to where it is wanted.
+    """Check that each chunk of rank 0 reaches its destinations.
 
     Raises:
-        ValueError: one does not.
+        ValueError: A chunk does not.
     """
     ranks = collective.ranks
     to_all = collective.is_allgather

@@ -1,4 +1,4 @@
-"""How much the check of a certificate may take: counted in operations, so that no clock decides."""
+"""Limit the work of checking a certificate, in operations, so that no clock affects the result."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ ClaimState = Literal["ok", "failed", "searched", "unchecked"]
 """The state of a claim. ``searched``: a solver's result. ``unchecked``: too much work."""
 
 PER_CLAIM = 40_000_000
-"""Elementary operations, of about a tenth of a microsecond to a microsecond each."""
+"""Maximum number of elementary operations per claim, of 0.1 to 1 microsecond each."""
 
 _TOTAL = 400_000_000
 
 
 class TooMuchError(Exception):
-    """A claim takes more work than the checker does: it is neither proved nor refuted."""
+    """A claim needs more work than the limit allows. It is neither proved nor refuted."""
 
 
 class Work:
-    """The work left for a claim, and for the certificate as a whole."""
+    """The remaining operations for the current claim, and for the whole certificate."""
 
     def __init__(self, total: int = _TOTAL) -> None:
         self.total, self.remaining = total, 0
 
     def begin(self) -> None:
-        """Begin a claim."""
+        """Start the budget of a claim."""
         self.remaining = min(PER_CLAIM, self.total)
 
     def spend(self, operations: int) -> None:
-        """Note that something takes so many operations, best before it is done.
+        """Count operations, preferably before they are done.
 
         Raises:
-            TooMuchError: that is more than are left.
+            TooMuchError: They exceed the remaining ones.
         """
         if operations > self.remaining:
             raise TooMuchError(

@@ -1,4 +1,4 @@
-"""The lab: ranks on one machine behind networks of known rates, one for every channel."""
+"""The lab: run ranks on one machine, connected by a rate-limited network for each channel."""
 
 from sccl.runtime.lab.lab_channels import (
     LabChannel,

@@ -1,7 +1,7 @@
-"""Define the lab's channels: names and rates, networks, and limits of senders.
+"""Channels of the lab: names, rates, and two ways to limit rates.
 
-Networks are written as batches for ``ip`` and ``tc`` (iproute2). A token bucket is a rate that
-senders keep by themselves, where no interface can be limited.
+Networks are set up by command batches for ``ip`` and ``tc`` (iproute2), with a limit on each
+interface. If no interface can be limited, senders limit themselves with a token bucket.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from sccl.errors import ParameterError
 
 MAX_RANKS = 250
-"""Hosts of a subnet of 256 addresses."""
+"""Maximum number of ranks: each has an address in a subnet of 256."""
 
 MAX_CHANNELS = 16
 PORT = 29500
-"""That rank 0 listens at, as torchrun has it. In namespaces nobody else does."""
+"""Port of rank 0, the default of torchrun. In a network namespace, it is always free."""
 
 _UNITS = {"kb": 1_000, "Mb": 1_000_000, "Gb": 1_000_000_000}
 _CHANNEL = re.compile(r"([a-z][a-z0-9-]{0,9})=([0-9]{1,7}(?:\.[0-9]{1,3})?)([A-Za-z/]*)")
-_MIN_RATE, _MAX_RATE = 8_000, 100_000_000_000  # bits/s: below, a packet takes seconds
-_RESERVED_NAMES = frozenset({"all", "default", "lo"})  # as interfaces they are something else
+_MIN_RATE, _MAX_RATE = 8_000, 100_000_000_000  # bits/s. Below the minimum, a packet takes seconds
+_RESERVED_NAMES = frozenset({"all", "default", "lo"})  # Linux interfaces with a special meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class LabChannel:
     """A network of the lab.
 
     Attributes:
-        name: of the channel. Ranks have an interface of that name in it.
-        bits_per_s: that an interface sends at the most, and as much that it receives.
+        name: Name of the channel, and of the ranks' interfaces in it.
+        bits_per_s: Maximum rate at which an interface sends, and at which it receives.
     """
 
     name: str
@@ -41,10 +41,11 @@ class LabChannel:
 
 
 def parse_channels(text: str) -> tuple[LabChannel, ...]:
-    """Return the channels of a text such as ``"fast=100Mb,slow=50Mb"``.
+    """Parse channels, such as ``"fast=100Mb,slow=50Mb"``.
 
     Raises:
-        ParameterError: it is of another form, a name comes twice, or a rate is out of range.
+        ParameterError: The text has another form, a name occurs twice or is reserved, a rate is out
+            of range, or there are too many channels.
     """
     by_name: dict[str, LabChannel] = {}
     for part in text.split(","):
@@ -67,21 +68,24 @@ def parse_channels(text: str) -> tuple[LabChannel, ...]:
 
 
 def rank_address(channel: int, rank: int) -> str:
-    """Return the address of a rank in a channel, both by number."""
+    """Return the IP address of a rank in a channel, given both numbers."""
     return f"10.77.{channel}.{rank + 1}"
 
 
 def rank_environment(
     rank: int, ranks: int, channels: Sequence[LabChannel], port: int, *, bucket: bool
 ) -> dict[str, str]:
-    """Return the environment of a rank: that of torchrun, and the interface of each channel.
+    """Return the environment of a rank: the variables of torchrun, and those of the channels.
 
-    ``SCCL_CHANNELS`` has ``name=interface`` for each channel. ``SCCL_CHANNEL_RATES`` is present
-    only if no interface is limited, so that senders must limit themselves (:mod:`.bucket`). gloo
-    uses the first channel by default. Ranks represent machines, so no bundle uses shared memory
-    between them.
+    ``SCCL_CHANNELS`` has ``name=interface`` for each channel. ``SCCL_CHANNEL_RATES`` is set only if
+    no interface is limited, so that senders must limit themselves (:class:`TokenBucket`). gloo uses
+    the first channel by default. Each rank represents a machine, so ``SCCL_BUNDLES`` disables
+    bundles, which would use shared memory between ranks.
 
     Args:
+        rank: Number of the rank.
+        ranks: Number of ranks.
+        channels: Channels of the lab.
         port: Port of rank 0's store.
         bucket: Whether ranks share one network without limits.
     """
@@ -105,13 +109,13 @@ def rank_environment(
     return environment
 
 
-_MTU = 9000  # bytes: headers take 1 % of the rate, of 1500 they would take 5 %
-_BURST_S = 0.001  # at the rate: after a pause, so much goes at once
-_QUEUE_BYTES = 4_000_000  # nothing is dropped while ranks that all send to one are held back
+_MTU = 9000  # bytes. Headers take 1 % of the rate, with an MTU of 1500 they would take 5 %
+_BURST_S = 0.001  # seconds' worth of data that an interface may send at once after a pause
+_QUEUE_BYTES = 4_000_000  # large enough to drop no packet when all ranks send to one
 
 
 def bridges(channels: Sequence[LabChannel]) -> str:
-    """Return the batch for ``ip`` that makes a bridge for each channel."""
+    """Return the batch for ``ip`` that creates a bridge for each channel."""
     lines = [
         f"link add name b{k} address 02:4d:00:{k:02x}:ff:ff type bridge"
         for k in _channel_numbers(channels)
@@ -121,10 +125,11 @@ def bridges(channels: Sequence[LabChannel]) -> str:
 
 
 def links(channels: Sequence[LabChannel], pids: Sequence[str]) -> str:
-    """Return the batch for ``ip`` that joins each rank to each bridge.
+    """Return the batch for ``ip`` that connects each rank to each bridge.
 
     Args:
-        pids: of each rank, a process in its namespace.
+        channels: Channels of the lab.
+        pids: Process id of a process in the network namespace of each rank.
     """
     lines = []
     for k, channel in enumerate(channels):
@@ -136,7 +141,7 @@ def links(channels: Sequence[LabChannel], pids: Sequence[str]) -> str:
 
 
 def bridge_limits(channels: Sequence[LabChannel], ranks: int) -> str:
-    """Return the batch for ``tc`` that limits the data that ranks receive."""
+    """Return the batch for ``tc`` that limits the rate at which ranks receive."""
     return _join_lines(
         [
             _limit_line(f"b{k}r{rank}", channel)
@@ -147,7 +152,7 @@ def bridge_limits(channels: Sequence[LabChannel], ranks: int) -> str:
 
 
 def rank_addresses(channels: Sequence[LabChannel], rank: int) -> str:
-    """Return the batch for ``ip`` that gives a rank its addresses, in its namespace."""
+    """Return the batch for ``ip`` that sets the addresses of a rank, run in its namespace."""
     lines = ["link set lo up"]
     for k, channel in enumerate(channels):
         lines.append(f"address add {rank_address(k, rank)}/24 dev {channel.name}")
@@ -156,7 +161,7 @@ def rank_addresses(channels: Sequence[LabChannel], rank: int) -> str:
 
 
 def rank_limits(channels: Sequence[LabChannel]) -> str:
-    """Return the batch for ``tc`` that limits the data that a rank sends, in its namespace."""
+    """Return the batch for ``tc`` that limits the rate at which a rank sends, in its namespace."""
     return _join_lines([_limit_line(channel.name, channel) for channel in channels])
 
 
@@ -185,10 +190,10 @@ _MAX_LATENESS_S = 0.25
 class TokenBucket:
     """A token bucket of bytes that threads share.
 
-    A caller that takes more than the available bytes goes into debt and waits until it is paid.
-    Bytes of one call therefore need not fit into the bucket, and concurrent callers are served in
-    turn. A caller that wakes up late on a busy machine may catch up. Otherwise no rate would be
-    reached.
+    A caller that takes more bytes than are available waits until the bucket has earned them. So the
+    bytes of one call need not fit into the bucket, and concurrent callers are served one after the
+    other. Time by which a caller wakes up too late, on a busy machine, is credited to the next
+    callers. Otherwise the rate would not be reached.
 
     Args:
         bits_per_s: Rate.
@@ -209,13 +214,13 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def take(self, size_bytes: int) -> None:
-        """Wait until so many more bytes may have been sent."""
+        """Take bytes from the bucket, and wait until the rate permits having sent them."""
         with self._lock:
             now = self._now()
             earliest = now - BURST_S - self._lateness
             until = self._paid = max(self._paid, earliest) + size_bytes / self._bytes_per_s
             if until > now:
-                self._lateness = 0.0  # it has been made up for
+                self._lateness = 0.0  # the credit is used up
         if until > now:
             self._sleep(until - now)
             with self._lock:
@@ -224,7 +229,7 @@ class TokenBucket:
 
 
 def bucket_rates(environment: Mapping[str, str]) -> dict[str, int]:
-    """Return bits/s by channel that senders must limit themselves to. Empty: no limits.
+    """Return the rate in bits/s to which senders must limit each channel. Empty: no limits.
 
     Raises:
         ParameterError: ``SCCL_CHANNEL_RATES`` is not ``name=bits_per_s,...``.

@@ -1,4 +1,4 @@
-"""The lab: a job on this machine behind networks of known rates."""
+"""Describe a lab as a fabric, and convert its result to JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USABLE_SHARE = 0.97
 """Usable fraction of a channel's rate. Headers and acknowledgements take the rest."""
 
 _ALPHA_US, _LAUNCH_US = 100.0, 200.0
-"""Time of a Python thread of the job to begin a message, and to launch a motif."""
+"""Times in which a Python thread of the job starts a message, and launches a motif."""
 
 
 class LabChannelPart(Part, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class LabOutput(Output, frozen=True, kw_only=True):
 
 
 def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
-    """Return the fabric that a lab is: each rank sends and receives at the rate of a channel."""
+    """Return the fabric of a lab, in which each rank sends and receives at a channel's rate."""
     fabric_channels = []
     for channel in channels:
         speed = channel.bits_per_s / 8e9 * _USABLE_SHARE
@@ -76,12 +76,12 @@ def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
 
 
 def write_fabric(channels: Sequence[LabChannel], ranks: int, path: Path) -> None:
-    """Write the fabric that a lab is."""
+    """Write the fabric of a lab to a file."""
     write_atomically(path, to_text(fabric_to_wire(build_lab_fabric(channels, ranks))))
 
 
 def lab_output(lab: LabRun, end: LabEnd) -> LabOutput:
-    """Return what is said of a lab that has ended."""
+    """Return the JSON output of a lab that has ended."""
     limiter = lab.method.limiter
     return build_output(
         LabOutput, lab, inputs={}, limiter=limiter, exit_codes=end.codes, failed_first=end.first

@@ -1,4 +1,4 @@
-"""Start a lab by a method that this system supports, and forward the events of its ranks."""
+"""Start a lab with a mechanism that this system supports, and forward the events of its ranks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from sccl.runtime.lab.lab_channels import MAX_RANKS, PORT, LabChannel, rank_envi
 
 _SUPERVISOR = (sys.executable, "-I", str(Path(__file__).with_name("supervisor.py")))
 _PIDS = ("--pid", "--fork", "--kill-child", "--mount-proc")
-_OWNERS = ((), ("--user", "--map-root-user"))  # as root, and without
+_OWNERS = ((), ("--user", "--map-root-user"))  # as root, then as another user
 _TOOLS = ("unshare", "nsenter", "ip", "tc", "sh")
 _GET_TOOLS = "apt-get install iproute2 util-linux"
 _LINK_PROBE = "link add name a0 type bridge\nlink add name a1 type veth peer name a2\n"
 _LIMIT_PROBE = "qdisc add dev a1 root tbf rate 1mbit burst 18000 limit 100000\n"
 _SECONDS = 20.0
 _LEAVE_S = 0.7
-"""For the keeper to end after an interrupt. It gives ranks less than that."""
+"""Seconds that the supervisor has to end after an interrupt. Ranks get fewer."""
 
 
 class Limiter(StrEnum):
@@ -44,8 +44,10 @@ class LabRun:
     """A lab to run.
 
     Attributes:
-        command: Words of the command, started once for each rank.
-        method: Methods, from :func:`choose_method`.
+        command: Words of the command, which is started once for each rank.
+        channels: Channels of the lab.
+        ranks: Number of ranks.
+        method: Mechanisms, from :func:`choose_method`.
     """
 
     command: tuple[str, ...]
@@ -56,13 +58,14 @@ class LabRun:
 
 @dataclass(frozen=True, slots=True)
 class LabMethod:
-    """The methods that a system supports.
+    """The mechanisms that a system supports.
 
     Attributes:
         limiter: Mechanism that limits the rates of channels.
-        unshare: Words before the keeper's that create namespaces. Empty: there are none, and
-            processes that killed ranks started survive.
-        why: Reason for a token bucket, as a clause. Empty: it is none, or was requested.
+        unshare: Words before the supervisor's command that create namespaces. Empty: there are no
+            namespaces, and processes that killed ranks have started survive.
+        why: Reason for a token bucket, as a clause. Empty: another limiter, or a token bucket was
+            requested.
     """
 
     limiter: Limiter
@@ -71,7 +74,7 @@ class LabMethod:
 
     @property
     def description(self) -> str:
-        """Return a sentence on the mechanism that limits the channels."""
+        """Return a description of the mechanism that limits the channels."""
         if self.limiter is Limiter.NAMESPACES:
             by = "a user namespace" if "--user" in self.unshare else "root"
             return f"network namespaces ({by}): each interface is limited both ways by tbf"
@@ -84,11 +87,13 @@ class LabMethod:
 
 @dataclass(frozen=True, slots=True)
 class RankLine:
-    """A line that a rank has printed. Its end, if it has a code.
+    """A line that a rank has printed, or the end of a rank.
 
     Attributes:
-        stream: ``"out"`` or ``"err"``. Empty: it is its end.
-        code: of its end: 128 and the signal, if one ended it.
+        rank: Number of the rank.
+        stream: ``"out"`` or ``"err"``. Empty: the rank has ended.
+        text: The line.
+        code: Exit code of a rank that has ended: 128 plus the signal number if a signal ended it.
     """
 
     rank: int
@@ -99,11 +104,12 @@ class RankLine:
 
 @dataclass(frozen=True, slots=True)
 class LabEnd:
-    """How a lab ended.
+    """The end of a lab.
 
     Attributes:
-        codes: of each rank. None: it was ended since another had failed, and did not hear it.
-        first: the rank that failed first. None: none did.
+        codes: Exit code of each rank. None: it was killed, since it did not end after another rank
+            had failed.
+        first: Rank that failed first. None: no rank failed.
     """
 
     codes: tuple[int | None, ...]
@@ -111,14 +117,14 @@ class LabEnd:
 
     @property
     def code(self) -> int:
-        """Return the exit code of the rank that failed first. Otherwise 0."""
+        """Return the exit code of the rank that failed first, or 0 if none failed."""
         return 0 if self.first is None else self.codes[self.first] or 0
 
 
 def choose_method(wanted: Limiter | None = None) -> LabMethod:
-    """Return the methods for a lab on this system: namespaces, or else a token bucket.
+    """Return the mechanisms for a lab on this system: namespaces, or else a token bucket.
 
-    The methods are tried, because a system's settings do not show everything.
+    Each mechanism is tried, because a system's settings do not show whether it works.
 
     Args:
         wanted: Only acceptable mechanism. None: any.
@@ -146,7 +152,7 @@ def choose_method(wanted: Limiter | None = None) -> LabMethod:
 
 
 def _refusal(unshare: tuple[str, ...], *, network: bool) -> str:
-    """Return a system's error message for a method. Empty: it works."""
+    """Return the system's error message for a mechanism, or an empty text if it works."""
     tries = [("ip", _LINK_PROBE), ("tc", _LIMIT_PROBE)] if network else []
     script = "".join(f"printf %s {text!r} | {tool} -batch - && " for tool, text in tries) + "true"
     words = [*unshare, "sh", "-ec", script.replace("\\n", "\n")]
@@ -183,16 +189,15 @@ def check_lab(command: Sequence[str], ranks: int) -> None:
 
 
 def run_lab(lab: LabRun, hear: Callable[[RankLine], None]) -> LabEnd:
-    """Run a command on all ranks, and return its end. No process of it survives.
-
-    An interrupt ends it within a second.
+    """Run a command on all ranks, and return the exit codes. An interrupt ends it within a second.
 
     Args:
-        hear: Function that receives each line of a rank's output, and its end.
+        lab: Lab to run.
+        hear: Callback that receives each line of a rank's output, and its end.
 
     Raises:
-        ParameterError: Nothing can be run.
-        ToolError: It cannot be started, or its keeper was killed.
+        ParameterError: The command or the number of ranks is invalid.
+        ToolError: The lab cannot be started, or its supervisor was killed.
     """
     check_lab(lab.command, lab.ranks)
     text = (json.dumps(_supervisor_job(lab)) + "\n").encode()
@@ -205,14 +210,14 @@ def run_lab(lab: LabRun, hear: Callable[[RankLine], None]) -> LabEnd:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            with suppress(BrokenPipeError):  # its output has the reason
+            with suppress(BrokenPipeError):  # the supervisor's output contains the reason
                 process.stdin.write(text)
                 process.stdin.flush()
             return _relay_lines(process.stdout, lab.ranks, hear)
         except BaseException:
             with suppress(BrokenPipeError):
-                process.stdin.close()  # which it takes for the end
-            with suppress(subprocess.TimeoutExpired):  # it is killed, then
+                process.stdin.close()  # the supervisor ends when stdin closes
+            with suppress(subprocess.TimeoutExpired):  # the session is then killed
                 process.wait(_LEAVE_S)
             raise
         finally:

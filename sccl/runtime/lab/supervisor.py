@@ -1,9 +1,9 @@
-"""Run the first process of a lab, with which all others end.
+"""Supervise the ranks of a lab, as the first process of its PID namespace.
 
-It is started by its path and uses only the standard library. As the first process of a PID
-namespace, its end kills every process that ranks started. It reads its job, a line of JSON, from
-stdin, and ends when stdin closes, which means that its parent has ended. It prints a line of JSON
-for each event.
+When the supervisor ends, the system kills every process in its namespace, so no process that a rank
+started survives. The file is started by its path and uses only the standard library. It reads its
+job, a line of JSON, from stdin. It ends when stdin closes, which means that its parent has ended.
+It prints a line of JSON for each event.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import time
 from typing import Any, NoReturn
 
 GRACE_S = 5.0
-"""For the other ranks to end by themselves after one has failed."""
+"""Seconds that the other ranks have to end after one has failed."""
 
 LAST_S = 0.3
-"""For all to end by themselves once nobody wants them any more."""
+"""Seconds that all ranks have to end after the supervisor has terminated them."""
 
-_LINE = 1 << 16  # bytes of a line that are told at once
-_PIECES = 64  # of lines that are read at an end: whoever goes on writing is not waited for
+_LINE = 1 << 16  # maximum bytes of a line in one event
+_PIECES = 64  # reads from a pipe after its rank has ended, since child processes may write on
 _BEGIN = 'echo >&0; read -r _ && exec "$@" </dev/null'
 
 
 def report(**message: Any) -> None:
-    """Print an event for the parent. If it is gone, exit."""
+    """Print an event for the parent. If the parent has ended, exit."""
     text = (json.dumps(message) + "\n").encode()
     try:
         while text:
@@ -41,13 +41,13 @@ def report(**message: Any) -> None:
 
 
 def fail(why: str) -> NoReturn:
-    """Say why the lab cannot begin, and end."""
+    """Report why the lab cannot start, and exit."""
     report(failed=why)
     sys.exit(1)
 
 
 def run_batch(words: list[str], text: str) -> None:
-    """Run a tool that reads its commands from stdin."""
+    """Run a tool with commands on its stdin."""
     done = subprocess.run(  # noqa: S603 - words, no shell
         words, input=text, capture_output=True, text=True, check=False
     )
@@ -57,7 +57,7 @@ def run_batch(words: list[str], text: str) -> None:
 
 
 class SupervisedRank:
-    """A rank, with its unfinished line of output."""
+    """The process of a rank, with its incomplete lines of output."""
 
     def __init__(self, number: int, job: dict[str, Any]) -> None:
         self.number = number
@@ -67,7 +67,7 @@ class SupervisedRank:
         if job["net"]:
             self.door, stdin = socket.socketpair()
             self.words = ["unshare", "--net", "--", "sh", "-c", _BEGIN, "sh", *self.words]
-        self.process = subprocess.Popen(  # noqa: S603 - words, no shell of ours reads them
+        self.process = subprocess.Popen(  # noqa: S603 - words, no shell
             [*job["before"], *self.words],
             stdin=stdin,
             stdout=subprocess.PIPE,
@@ -80,21 +80,23 @@ class SupervisedRank:
             stdin.close()
 
     def namespace_pid(self) -> str:
-        """Return its process's number once it is in its own namespace."""
+        """Wait until the rank's process is in its own network namespace, and return its pid."""
         if self.door is None or not self.door.recv(1):
             fail(f"rank {self.number} does not get a network of its own")
         return str(self.process.pid)
 
     def start_command(self) -> None:
-        """Let the command begin."""
+        """Let the rank's process execute the command."""
         if self.door is not None:
             self.door.sendall(b"\n")
             self.door.close()
 
     def report_lines(self, stream: str, piece: bytes) -> None:
-        """Report the complete lines of its output.
+        """Report the complete lines of the rank's output.
 
-        Without a piece, report the rest of the last line.
+        Args:
+            stream: ``"out"`` or ``"err"``.
+            piece: New output. Empty: the stream has ended, so report the rest of the last line.
         """
         *lines, rest = (self.left[stream] + piece).split(b"\n")
         if rest and (not piece or len(rest) > _LINE):
@@ -104,13 +106,13 @@ class SupervisedRank:
             report(rank=self.number, stream=stream, text=line.decode(errors="replace"))
 
     def signal_session(self, number: signal.Signals) -> None:
-        """Signal all processes of its session, if they are there."""
+        """Send a signal to all processes of the rank's session, if any are left."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
 
 class Supervisor:
-    """The ranks and their states."""
+    """The ranks of a lab and their states."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.job = job
@@ -120,7 +122,7 @@ class Supervisor:
         self.deadline: float | None = None
 
     def start(self) -> None:
-        """Start all ranks, in their networks."""
+        """Start all ranks, connected to their networks."""
         job = self.job
         for number in range(len(job["environments"])):
             try:
@@ -140,7 +142,7 @@ class Supervisor:
             rank.start_command()
 
     def watch_all(self) -> None:
-        """Watch the output and the end of ranks, and stdin."""
+        """Register the output and the end of each rank, and stdin, for :meth:`relay_until_end`."""
         self.watch.register(0, selectors.EVENT_READ, None)
         for rank in self.ranks:
             for stream in ("out", "err"):
@@ -153,7 +155,11 @@ class Supervisor:
             self.running.add(rank)
 
     def relay_until_end(self) -> bool:
-        """Forward events until all ranks have ended. Return whether that was not an abort."""
+        """Forward events until all ranks have ended or the deadline after a failure.
+
+        Returns:
+            False if the parent closed stdin, which aborts the lab.
+        """
         while self.running:
             wait = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
             events = self.watch.select(wait)
@@ -170,7 +176,7 @@ class Supervisor:
         return True
 
     def read_output(self, key: selectors.SelectorKey) -> None:
-        """Read the output of a rank."""
+        """Read and report a piece of a rank's output."""
         rank, stream = key.data
         try:
             piece = os.read(key.fd, _LINE)
@@ -181,7 +187,7 @@ class Supervisor:
             self.watch.unregister(key.fileobj)
 
     def on_rank_end(self, key: selectors.SelectorKey) -> None:
-        """Tell a rank's end, after all that it had printed. If it failed, end the others."""
+        """Report the rest of a rank's output, then its end. If it failed, terminate the others."""
         rank: SupervisedRank = key.data[0]
         self.watch.unregister(key.fileobj)
         os.close(key.fd)
@@ -207,7 +213,7 @@ class Supervisor:
         rank.report_lines(stream, b"")
 
     def end_all(self) -> None:
-        """Kill the remaining ranks and all processes that they started."""
+        """Terminate the remaining ranks, and then kill all processes that ranks started."""
         for rank in self.running:
             rank.signal_session(signal.SIGTERM)
         last = time.monotonic() + LAST_S
@@ -219,8 +225,8 @@ class Supervisor:
 
 
 def main() -> None:
-    """Do the job."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this hears it, too
+    """Run the job that stdin describes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     with open(0, "rb", buffering=0, closefd=False) as stdin:
         job = json.loads(stdin.readline())
     keeper = Supervisor(job)

@@ -1,6 +1,6 @@
-"""Constructions without search: by symmetry, colourings and flows, at any size.
+"""Constructions without search: by symmetry, edge colorings, and flows, at any size.
 
-They are tried before any solver. An instance that they do not solve stays undecided.
+They are tried before any solver. An instance that they do not solve remains undecided.
 """
 
 from sccl.synth.constructions.answer import (

@@ -1,10 +1,10 @@
-"""Allgather breadth first where ranks are an abelian group and links lead from x to x + g.
+"""Breadth-first allgather if ranks form an abelian group and links lead from x to x + g.
 
-A chunk reaches each rank as early as possible, over one of the links from ranks where it was a step
-before. So each step is a split of demands over links: by Hall's theorem an integral split exists if
-the rounds match the minimum load of the fullest link. By translation the tree of rank 0 loads all
-links of one kind as the arrivals on one rank load the links into it. Source: Zhao et al., NSDI 2025
-(arXiv 2202.03356), breadth-first broadcast.
+A chunk reaches each rank as early as possible, over one of the links from ranks that had it a step
+before. So each step is a split of demands over links. By Hall's theorem an integral split exists if
+the rounds are at least the minimum load of the fullest link. Translations map the arrivals on one
+rank to the tree of rank 0: both put the same loads on the kinds of links. Source: Zhao et al., NSDI
+2025 (arXiv 2202.03356), breadth-first broadcast.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from sccl.topo.symmetry.regular_groups import CayleyMachine
 def build_sends(
     machine: CayleyMachine, pieces: int, steps: int, rounds: int
 ) -> tuple[tuple[int, ...], list[Send]] | None:
-    """Return the rounds of each step, and all sends of rank 0's chunks. None: there are none.
+    """Return the rounds of each step, and all sends of rank 0's chunks. None: not possible.
 
     Args:
+        machine: The machine.
         pieces: C.
-        steps: that of the farthest rank, or there are none.
+        steps: Number of steps. It must be the distance of the farthest rank.
+        rounds: Number of rounds.
     """
     layers = _layers(machine)
     if layers is None or len(layers) != steps:
@@ -51,7 +53,7 @@ def build_sends(
 
 
 def step_costs(machine: CayleyMachine) -> tuple[Fraction, ...] | None:
-    """Return the rounds per chunk of each step. None: some rank is not reached."""
+    """Return the rounds per chunk of each step. None: rank 0 does not reach some rank."""
     layers = _layers(machine)
     if layers is None:
         return None
@@ -59,7 +61,7 @@ def step_costs(machine: CayleyMachine) -> tuple[Fraction, ...] | None:
 
 
 def _layers(machine: CayleyMachine) -> list[tuple[DemandClasses, list[IntArray]]] | None:
-    """Return, by distance, the ranks there by which links may bring a chunk of rank 0."""
+    """Return, for each distance, the ranks by the set of links that may bring rank 0's chunk."""
     far = machine.distances()
     if int(far.min()) < 0:
         return None

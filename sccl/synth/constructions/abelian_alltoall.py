@@ -1,15 +1,15 @@
-"""Alltoall where ranks are an abelian group and links lead from x to x + g: no search.
+"""Alltoall without search if ranks form an abelian group and links lead from x to x + g.
 
-Links commute: a chunk for x + d may go over the same links g, in any order, for any x. So one
-rank's chunks determine everything: the links whose sum is each displacement d, and the step for
-each link. If each step gives a displacement at most one link, and uses a link at most as often as
-its lanes and rounds allow, then by translation all ranks together stay within the capacity, too.
+Links commute: a chunk for x + d may use the same links g, in any order, for any x. So one rank's
+chunks determine everything: the links whose sum is each displacement d, and the step of each link.
+Suppose that each step gives a displacement at most one link, and uses a link at most as often as
+its lanes and rounds allow. Then by translation all ranks together stay within the capacity, too.
 
-That is an edge colouring of a bipartite multigraph, of displacements against links, by steps. With
-R a multiple of S it exists whenever no displacement needs more than S links and no link more than R
-uses by lane: at every step a fraction 1/(steps left) of the rest is a fractional flow, so an
-integral flow exists too. Hence R/C is the load of the fullest link over P, which on tori and
-hypercubes is the bound by distances, and S is the diameter.
+This is an edge coloring of a bipartite multigraph, of displacements and links, by steps. With R a
+multiple of S it exists if no displacement needs more than S links and no link more than R uses per
+lane: in each step a fraction 1/(remaining steps) of the rest is a fractional flow, so an integral
+flow exists, too. Hence R/C is the load of the fullest link divided by P. On tori and hypercubes
+this is the lower bound by distances, and S is the diameter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def build_sends(
     """Return the rounds of each step, and all sends of rank 0's chunks. None: not found.
 
     Args:
-        pieces: chunks of each pair of ranks.
+        machine: The machine.
+        pieces: Number of chunks per pair of ranks.
+        steps: Number of steps.
+        rounds: Number of rounds.
     """
     far = machine.distances()
     if int(far.min()) < 0 or int(far.max()) > steps:
@@ -50,7 +53,7 @@ def build_sends(
 
 
 def rounds_per_chunk(machine: CayleyMachine, pieces: int) -> Fraction | None:
-    """Return the rounds that the fullest link takes, over C. None: some rank is not reached."""
+    """Return R/C by the fullest link. None: rank 0 does not reach some rank."""
     far = machine.distances()
     if int(far.min()) < 0:
         return None
@@ -60,10 +63,11 @@ def rounds_per_chunk(machine: CayleyMachine, pieces: int) -> Fraction | None:
 
 
 def _link_needs(machine: CayleyMachine, far: IntArray, pieces: int) -> IntArray:
-    """Return how often each piece of each displacement takes each link, by shortest paths.
+    """Return the number of uses of each link by each piece of each displacement.
 
-    Shape (pieces times ranks, links of a rank). A displacement has the number of its rank. If
-    several paths are shortest, each piece in turn takes the one that adds least to full links.
+    The shape is (pieces * ranks, links of a rank). A displacement has the number of its rank. Paths
+    are shortest. If there are several, pieces choose one after the other the path that adds least
+    to the full links.
     """
     routes = ShortestRoutes.of(machine, far)
     first, last = (routes.single_route_counts(turned=turned) for turned in (False, True))
@@ -88,18 +92,18 @@ def _link_needs(machine: CayleyMachine, far: IntArray, pieces: int) -> IntArray:
 
 
 def _spread_rounds(rounds: int, steps: int, *, most_first: bool) -> list[int]:
-    """Return rounds shared out to steps as evenly as can be."""
+    """Distribute rounds over steps as evenly as possible."""
     each, more = divmod(rounds, steps)
     step_rounds = [each + (step < more) for step in range(steps)]
     return step_rounds if most_first else step_rounds[::-1]
 
 
 def _color_edges(needs: IntArray, lanes: IntArray, rounds: list[int]) -> IntArray | None:
-    """Return, by step and row, which link a row takes, -1 for none. None: a step had no flow.
+    """Return the link of each row in each step, -1 for none. None: a step has no flow.
 
-    In each step a flow takes rows to links. A row with as many links left as there are steps has to
-    move, and a link has to be used so often that later rounds are enough for the rest; beyond that
-    rows with more links left go first.
+    In each step a flow assigns links to rows. A row with as many links left as there are steps must
+    move. A link must be used so often that the later rounds are enough for the rest. Otherwise rows
+    with more links left go first.
     """
     from sccl.solvers.network_flow import min_cost_max_flow  # noqa: PLC0415 - OR-Tools takes long to load
 
@@ -151,7 +155,7 @@ def _color_edges(needs: IntArray, lanes: IntArray, rounds: list[int]) -> IntArra
 
 
 def _sends_along(machine: CayleyMachine, colours: IntArray) -> list[Send]:
-    """Return the sends of rank 0's chunks, whose links of each step are given."""
+    """Return the sends of rank 0's chunks, from the link of each row in each step."""
     moves = np.array(machine.moves)
     positions = np.zeros(colours.shape[1], dtype=np.int64)
     sent = []

@@ -1,6 +1,6 @@
-"""Ways through time from one rank to all, at prices of full links: compiled loops over numbers.
+"""Cheapest paths through time from one rank to all, at prices of full links: compiled loops.
 
-Whole numbers alone, so that no processor rounds them otherwise.
+All numbers are integers, so results do not depend on a processor's rounding.
 """
 
 from __future__ import annotations
@@ -28,24 +28,26 @@ def reroute(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     load: Any,
     scratch: Any,
 ) -> None:
-    """Reroute all chunks of a rank, some at a time, each by the cheapest path at current loads.
+    """Reroute all chunks of a rank, a batch at a time, over the cheapest paths at current loads.
 
-    A link's price in a step is the share of its constraints' loads in that of the step's fullest,
-    to a power: the derivative of the step's rounds.
+    The price of a link in a step is the sum of its constraints' loads, relative to the largest load
+    of the step, to a power. This is the derivative of the step's rounds.
 
     Args:
-        machine: links by the rank they enter (from, links), their sources, constraints of each link
-            (from, numbers), load of a send on each constraint, distances by source row.
-        source: row of the distances, and of ``paths``.
-        order: its chunks. Chunk c is wanted on rank c modulo the ranks.
-        batch: number at a time.
-        squarings: the power is two to this.
-        noise: numbers of ten bits, whose count is prime.
-        shake: maximum increase of a price by noise, in 64ths.
-        paths: by source, chunk and step, the link that is used. -1: none.
-        load: by step and constraint.
-        scratch: prices by step and link, and by constraint, costs and links by time and rank, the
-            place in ``noise``.
+        machine: Links by the rank that they enter (starts, links), source of each link, constraints
+            of each link (starts, numbers), load of a send on each constraint, distances from each
+            representative, and the representatives.
+        source: Row of the distances and of ``paths``.
+        order: Chunks of the rank. Chunk c is for rank c modulo the number of ranks.
+        batch: Number of chunks per batch.
+        squarings: The power is 2 ** squarings.
+        noise: Random numbers of ten bits. Their count is a prime.
+        shake: Maximum increase of a price by noise, in 64ths.
+        paths: Link of each chunk in each step, shape (representatives, chunks, steps). -1: none.
+            Updated.
+        load: Load of each constraint, shape (steps, constraints). Updated.
+        scratch: Work space: prices by step and link, and by constraint, costs and links by time and
+            rank, and the index in ``noise``.
     """
     in_start, in_link, src, of_start, of, fill, first, rank = machine
     price, share, cost, through, place = scratch
@@ -90,7 +92,7 @@ def _price_links(  # noqa: PLR0913, PLR0917 - likewise
     shake: int,
     scratch: Any,
 ) -> None:
-    """Set the prices of links by the loads of their constraints."""
+    """Compute the prices of links from the loads of their constraints."""
     price, share, place = scratch
     at = place[0]
     for step in range(load.shape[0]):
@@ -120,10 +122,17 @@ def _cheapest_paths(  # noqa: PLR0913, PLR0917 - likewise
     cost: Any,
     through: Any,
 ) -> None:
-    """Find the cheapest way from a rank to each (time, rank), and its last link. -1: it stays.
+    """Find the cheapest path from a rank to each (time, rank), and its last link. -1: it waits.
 
     Args:
-        first: by rank, when it can be reached first.
+        in_start: Index of each rank's first entry of ``in_link``, and the total.
+        in_link: Links by the rank that they enter.
+        src: Source of each link.
+        first: Earliest time at which each rank can be reached.
+        rank: Rank at which the paths start.
+        price: Price of a send, shape (steps, links).
+        cost: Output: costs of the paths, shape (steps + 1, ranks).
+        through: Output: last links of the paths, shape (steps + 1, ranks).
     """
     cost[0, :] = _INFINITE_COST
     cost[0, rank] = 0

@@ -1,13 +1,14 @@
-"""Alltoall by paths through time with congestion prices: no search, machines of any kind.
+"""Alltoall by paths through time with congestion prices, without search, for any machine.
 
-The chunks of one rank per orbit are sent along the cheapest paths, some at a time, again and again.
-A link is expensive in a step if its constraint is among the fullest, since that determines a step's
-rounds. Prices get steeper, batches smaller: so the sum over steps of the maximum load, which is R,
-approaches its minimum. (The prices are its gradient, smoothed; Frank and Wolfe 1956, with whole
-chunks; cf. the all-to-all of Basu et al., arXiv 2309.13541, a linear program that is far larger.)
+The chunks of one rank per orbit are rerouted again and again, a batch at a time, over the cheapest
+paths. A link is expensive in a step if its constraint is among the fullest ones, because these
+determine the step's rounds. Prices get steeper and batches smaller. So the sum over steps of the
+maximum load, which is R, approaches its minimum. The prices are its smoothed gradient (Frank and
+Wolfe 1956, with whole chunks). Compare the all-to-all of Basu et al., arXiv 2309.13541, a much
+larger linear program.
 
-Only symmetries in which the identity alone keeps a rank are used: then all constraints of an orbit
-have equal loads, and chunks need not be split.
+Only groups of symmetries are used in which the identity alone fixes a rank. Then all constraints of
+an orbit have equal loads, and chunks need not be split.
 """
 
 from __future__ import annotations
@@ -43,14 +44,13 @@ _NOISE_SIZE = 65_537
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlltoallRoutes:
-    """The ways of all chunks, by those of some ranks.
+    """The paths of all chunks, given by those of representative ranks.
 
     Attributes:
-        rounds: by step, the fewest in which all are carried.
-        representatives: the ranks whose chunks they are of.
-        link_of_step: by these, by chunk (piece times ranks plus the rank it is wanted on) and step,
-            the
-            link that it is sent over. -1: none.
+        rounds: Fewest rounds of each step that carry all chunks.
+        representatives: Source ranks of the given chunks.
+        link_of_step: Link of each chunk in each step, shape (representatives, chunks, steps). Chunk
+            numbers are piece * ranks + destination. -1: none.
     """
 
     rounds: tuple[int, ...]
@@ -62,14 +62,16 @@ class AlltoallRoutes:
 def find_routes(
     topology: Topology, symmetries: tuple[Permutation, ...], pieces: int, steps: int
 ) -> AlltoallRoutes | None:
-    """Return ways of all chunks of an alltoall. None: too few steps, or it is too large.
+    """Return paths of all chunks of an alltoall. None: too few steps, or the problem is too large.
 
     Args:
-        symmetries: of which only the identity keeps a rank; none: each rank is for itself.
-        pieces: chunks of each pair of ranks.
+        topology: The machine.
+        symmetries: Generators of a group in which only the identity fixes a rank. Empty: none.
+        pieces: Number of chunks per pair of ranks.
+        steps: Number of steps.
 
     Raises:
-        UnreachableError: some rank does not reach another.
+        UnreachableError: A rank cannot reach another one.
     """
     ranks = topology.ranks
     group = find_semiregular_group(symmetries, ranks) if symmetries else None
@@ -88,8 +90,8 @@ class _RoutingMachine:
     """A machine as arrays for compiled loops, with the load units of its constraints.
 
     Attributes:
-        scale: capacity of each constraint in one round.
-        fill: load of a send over one of its links, in the same units.
+        scale: Capacity of each constraint in one round.
+        fill: Load of a send over a link of each constraint, in the same units.
     """
 
     def __init__(
@@ -131,13 +133,13 @@ class _RoutingMachine:
         )
 
     def min_rounds(self, far: NDArray[np.int16], pieces: int) -> int:
-        """Return rounds that there have to be: links together carry each chunk all of its way."""
+        """Return a lower bound on the rounds: the hops of all chunks, divided by the lanes."""
         lanes = sum(link.lanes for link in self.topology.links)
         hops = int(far.sum(dtype=np.int64)) * pieces
         return max(self.steps, -(-hops // lanes))
 
     def optimize(self, pieces: int, target: int, work: int) -> AlltoallRoutes:
-        """Return the best ways of all passes, of which none follows one with few enough rounds."""
+        """Return the best paths of all passes. Passes end early if the target is attained."""
         from sccl.synth.constructions.alltoall_route_loops import reroute  # noqa: PLC0415 - Numba is slow to load
 
         ranks, steps, links = self.topology.ranks, self.steps, len(self.topology.links)
@@ -181,7 +183,7 @@ def _pass_schedule() -> Iterator[tuple[int, int]]:
 
 
 def _constraint_orbits(topology: Topology, symmetries: Sequence[Permutation]) -> IntArray:
-    """Return of each constraint the number of its orbit."""
+    """Return the number of the orbit of each constraint."""
     constraints = topology.constraints()
     keys = [(frozenset(c.edges), c.chunks_per_round) for c in constraints]
     orbits = Orbits(dict.fromkeys(keys))
@@ -196,7 +198,7 @@ def _constraint_orbits(topology: Topology, symmetries: Sequence[Permutation]) ->
 
 
 def build_sends(topology: Topology, routing: AlltoallRoutes) -> list[Send]:
-    """Return the sends of the chunks that ways are given of, by step and chunk."""
+    """Return the sends of the given chunks, sorted by step and chunk."""
     ranks = topology.ranks
     edges = np.array([link.edge for link in topology.links], np.int64)
     row, index, step = np.nonzero(routing.link_of_step >= 0)

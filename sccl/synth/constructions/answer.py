@@ -1,4 +1,4 @@
-"""Constructed algorithms, by translations, breadth first, and by routes, and their costs.
+"""Constructed algorithms (translations, breadth first, meshes, products, routes) and their costs.
 
 The costs are the values attained without search, for every k and C.
 """
@@ -45,14 +45,14 @@ _MAX_SOLVER_SIZE = 2_000_000  # chunks times links times steps, up to which a so
 
 @dataclass(frozen=True, slots=True)
 class ConstructionCost:
-    """The values that some constructed algorithm attains.
+    """The costs that a constructed algorithm attains.
 
     Attributes:
-        steps: S, that of the farthest rank.
+        steps: S, the largest distance.
         bandwidth: R/C, at some C.
-        construction: its construction, as text.
-        multiples: possible multiples of the pattern's chunks, tried in order.
-        is_optimal: whether distances prove that no algorithm has less.
+        construction: Name of the construction.
+        multiples: Multiples of the pattern's chunks to try in order.
+        is_optimal: Whether distances prove that no algorithm has a smaller R/C.
     """
 
     steps: int
@@ -64,13 +64,14 @@ class ConstructionCost:
 
 @lru_cache(maxsize=4)
 def cost_without_search(topology: Topology, collective: Collective) -> ConstructionCost | None:
-    """Return the attained values in as few steps as possible. None: no construction is known.
+    """Return the costs attained in as few steps as possible. None: no construction is known.
 
     Args:
-        collective: non-combining, at any C.
+        topology: The machine.
+        collective: Collective without reductions, at any C.
 
     Raises:
-        UnreachableError: some rank does not reach another.
+        UnreachableError: A rank cannot reach another one.
     """
     if topology.budgets or topology.switches or collective.combining:
         return None
@@ -101,7 +102,7 @@ def attained_cost(topology: Topology, spec: Spec) -> ConstructionCost | None:
     results = [result for result in per_phase if result is not None]
     if len(results) < len(per_phase):
         return None
-    each = Fraction(dual.phases, len(results))  # phases that each machine stands for
+    each = Fraction(dual.phases, len(results))  # phases per solved machine
     return replace(
         results[0],
         steps=int(sum(result.steps * each for result in results)),
@@ -111,7 +112,7 @@ def attained_cost(topology: Topology, spec: Spec) -> ConstructionCost | None:
 
 
 def _bfb_costs(topology: Topology, collective: Collective) -> tuple[Fraction, ...] | None:
-    """Return the rounds per chunk of each step, breadth first. None: of too many ranks."""
+    """Return the rounds per chunk of each step, breadth first. None: there are too many ranks."""
     from sccl.synth.constructions import bfb, bfb_costs  # noqa: PLC0415 - NumPy is slow to load
 
     if topology.ranks > bfb_costs.MAX_RANKS:
@@ -141,7 +142,7 @@ def _cayley_graph(topology: Topology, collective: Collective) -> CayleyMachine |
 
 
 def _coloring_construction(machine: CayleyMachine) -> ConstructionCost | None:
-    """Return the values of an alltoall with C = S P chunks, or twice as many, in S steps."""
+    """Return the costs of an alltoall with C = S P chunks, or twice as many, in S steps."""
     from sccl.synth.constructions import abelian_alltoall  # noqa: PLC0415 - NumPy is slow to load
 
     once, twice = (abelian_alltoall.rounds_per_chunk(machine, pieces) for pieces in (1, 2))
@@ -156,13 +157,14 @@ def _coloring_construction(machine: CayleyMachine) -> ConstructionCost | None:
 
 
 def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
-    """Return an algorithm, not yet judged. None: it takes a search to know whether there is one.
+    """Return an algorithm that is not yet verified. None: only a search can decide the instance.
 
-    Unknown: none was found, and a search would take too long.
+    Unknown: no algorithm was found, and a search would take too long.
 
     Args:
-        among: groups of symmetries. The first that holds translations is used, else the first of
-            which only the identity keeps a rank.
+        instance: The instance.
+        among: Groups of symmetries. The first one with translations is used, else the first one in
+            which only the identity fixes a rank.
     """
     begin = time.perf_counter()
     collective, plain = instance.collective, not instance.topology.budgets
@@ -206,7 +208,9 @@ def construct_algorithm(
     Its C is the one at which the construction attains its R/C, or for routes the smallest C.
 
     Args:
-        collective: non-combining, at its smallest C.
+        topology: The machine.
+        collective: Collective without reductions, at its smallest C.
+        steps: Number of steps.
     """
     attainable = cost_without_search(topology, collective)
     made: _NamedAlgorithm = ("", None)
@@ -220,7 +224,7 @@ def construct_algorithm(
 def _construct_at_chunks(
     attainable: ConstructionCost, topology: Topology, collective: Collective
 ) -> AnyAlgorithm | None:
-    """Return an algorithm that attains the known values, at the fewest chunks that have one."""
+    """Return an algorithm that attains the known costs, with the fewest chunks for which it can."""
     for times in attainable.multiples:
         chunks = collective.chunks * times
         rounds = attainable.bandwidth * chunks
@@ -238,9 +242,9 @@ def _construct_at_chunks(
 def _construct_alltoall(
     topology: Topology, collective: Collective, steps: int
 ) -> AnyAlgorithm | None:
-    """Return an alltoall of a product, or by routes, whichever is cheaper.
+    """Return an alltoall of a product or by routes, whichever is cheaper.
 
-    If factors are equal, routes cannot be cheaper.
+    If the factors have equal rounds, routes cannot be cheaper.
     """
     product = _product_in_steps(topology, steps)
     made: _NamedAlgorithm = ("", None)
@@ -262,7 +266,8 @@ def _best_alltoall(
 ) -> tuple[str, AnyAlgorithm | None, Fraction | None]:
     """Return an alltoall of a product, else by routes, and the least R/C known at any C.
 
-    Routes are left out where less is asked for than a product of factors that are alike takes.
+    Routes are not tried if factors have equal rounds and the instance allows no more than the cost
+    of the product.
     """
     topology, steps, asked = instance.topology, instance.steps, instance.collective
     product, candidate = (
@@ -279,7 +284,7 @@ def _best_alltoall(
     costs = [] if cost is None else [cost]
     costs += [candidate[1].bandwidth_cost] if candidate[1] else []
     fewest = replace(asked, chunks=topology.ranks, num_chunks=topology.ranks**2)
-    if product is None and asked.chunks > fewest.chunks:  # of more chunks routes may take more
+    if product is None and asked.chunks > fewest.chunks:  # routes may cost more with more chunks
         smallest = _construct_alltoall(topology, fewest, steps)
         costs += [smallest.bandwidth_cost] if smallest else []
     return *candidate, min(costs, default=None)
@@ -293,7 +298,7 @@ def _cheaper(first: _NamedAlgorithm, second: _NamedAlgorithm) -> _NamedAlgorithm
 
 @lru_cache(maxsize=4)
 def _symmetry_groups(topology: Topology, collective: Collective) -> tuple[Group, ...]:
-    """Return all groups that are known or found, which takes seconds on large machines."""
+    """Return all known groups of symmetries, and those found by a search of some seconds."""
     return candidate_groups(topology, collective, "auto")
 
 
@@ -334,9 +339,9 @@ def _answer_by_translations(
 def _semiregular_groups(
     topology: Topology, among: Sequence[Group]
 ) -> Iterator[tuple[str, tuple[Symmetry, ...]]]:
-    """Yield the named groups in which only the identity keeps a rank, then the trivial group.
+    """Yield the named groups in which only the identity fixes a rank, then the trivial group.
 
-    If a group has turns, its subgroup without turns is used.
+    Generators that fix ranks and shift chunks are dropped.
     """
     from sccl.topo.symmetry.regular_groups import find_semiregular_group  # noqa: PLC0415 - NumPy is slow to load
 
@@ -354,7 +359,7 @@ def _build_algorithm(
     kept: tuple[Symmetry, ...],
     sends: Sequence[Send],
 ) -> AnyAlgorithm:
-    """Return an algorithm by the sends of the chunks of a rank of each orbit."""
+    """Return an algorithm from the sends of the chunks of one rank of each orbit."""
     if not kept:
         return Algorithm(topology, collective, rounds, tuple(sends))
     firsts = len({send.chunk % topology.ranks for send in sends})
@@ -365,7 +370,7 @@ def _build_algorithm(
 def _best_allgather(
     instance: Instance, among: Sequence[Group]
 ) -> tuple[str, AnyAlgorithm | None, Fraction | None]:
-    """Return an allgather on a machine without translations, and the least R/C known at any C."""
+    """Return an allgather without translations, and the least R/C known at any C."""
     candidate = _allgather_on_mesh(instance)
     if candidate[1] is None:
         candidate = _allgather_breadth_first(instance, among)
@@ -379,7 +384,7 @@ def _best_allgather(
 
 
 def _allgather_on_mesh(instance: Instance) -> _NamedAlgorithm:
-    """Return an allgather dimension by dimension, where its C is enough for that."""
+    """Return an allgather dimension by dimension, if its C is a suitable multiple."""
     from sccl.synth.constructions import mesh_allgather  # noqa: PLC0415 - NumPy is slow to load
 
     machine, pieces = mesh_allgather.find_mesh(instance.topology), instance.collective.chunks
@@ -400,7 +405,7 @@ def _allgather_on_mesh(instance: Instance) -> _NamedAlgorithm:
 
 def _allgather_breadth_first(instance: Instance, among: Sequence[Group]) -> _NamedAlgorithm:
     from sccl.synth.constructions.bfb import build_sends  # noqa: PLC0415 - NumPy is slow to load
-    from sccl.topo.symmetry.regular_groups import find_semiregular_group  # noqa: PLC0415 - likewise
+    from sccl.topo.symmetry.regular_groups import find_semiregular_group  # noqa: PLC0415 - NumPy is slow
 
     topology, collective = instance.topology, instance.collective
     name, kept = next(_semiregular_groups(topology, among))
@@ -431,7 +436,7 @@ def _alltoall_by_routes(
 
 
 def _product_in_steps(topology: Topology, steps: int) -> ProductAlltoall | None:
-    """Return the alltoall of a product of so many steps. None: there is none."""
+    """Return the alltoall of a product with this number of steps. None: there is none."""
     from sccl.synth.constructions.product_alltoall import product_alltoall  # noqa: PLC0415 - NumPy is slow to load
 
     product = product_alltoall(topology)
@@ -439,7 +444,7 @@ def _product_in_steps(topology: Topology, steps: int) -> ProductAlltoall | None:
 
 
 def _alltoall_of_product(topology: Topology, collective: Collective, steps: int) -> _NamedAlgorithm:
-    """Return an alltoall of a product, where each pair of ranks has as many pieces as it takes."""
+    """Return an alltoall of a product, if its number of pieces divides the chunks of a pair."""
     product, pieces = _product_in_steps(topology, steps), collective.chunks // topology.ranks
     if product is None or pieces % len(product.factors):
         return "", None

@@ -1,11 +1,12 @@
-"""Allgather breadth first on any machine without budgets: the arrivals at each rank, by link.
+"""Breadth-first allgather on any machine without budgets: the arrivals at each rank, by link.
 
-In step t - 1 a rank gets the chunks of ranks t links away, split over the links from ranks at t - 1
-such that the maximum load is minimal (:mod:`sccl.synth.constructions.bfb_costs`). Arrivals at other
-ranks, or in other steps, are independent of that. If only the identity of the symmetries keeps a
-rank, the arrivals on one rank of each orbit determine all: a chunk that rank v sends to rank u over
-(w, u) is, once v is mapped to the first of its orbit, one of its chunks, with exactly one such
-image over each of its links.
+In step t - 1 a rank receives the chunks of ranks at distance t. They are split over the links from
+ranks at distance t - 1 such that the maximum load is minimal
+(:mod:`sccl.synth.constructions.bfb_costs`). Arrivals at other ranks, or in other steps, are
+independent of that split. If only the identity of the symmetries fixes a rank, the arrivals on one
+rank of each orbit determine all. A chunk that starts at v and is sent over a link is mapped so that
+v becomes the representative of its orbit. This image is a chunk of the representative, and each
+link has exactly one.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ class Arrivals:
     """The arrivals at a rank in a step.
 
     Attributes:
-        sources: by class of roots, those at that distance from the rank, ascending.
-        classes: the links into the rank that each class may use, and its size.
-        link_sources: the ranks at which these links start.
+        step: The step.
+        rank: The receiving rank.
+        sources: Ranks at this distance, ascending, for each class of usable links.
+        classes: Usable links and size of each class.
+        link_sources: Sources of the links into the rank.
+        lanes: Lanes of the links into the rank.
     """
 
     step: int
@@ -49,11 +53,12 @@ class Arrivals:
     def chunk_senders(
         self, pieces: int, rounds: int, ranks: int
     ) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield (chunks, senders): pieces of each class in order, link after link.
+        """Yield (chunks, senders) for the pieces of each class in order, link by link.
 
         Args:
             pieces: C.
-            rounds: enough for them.
+            rounds: Number of rounds, which must suffice.
+            ranks: Number of ranks.
         """
         split = split_demands(self.classes, self.lanes, pieces, rounds)
         for roots, amounts in zip(self.sources, split, strict=True):
@@ -62,10 +67,10 @@ class Arrivals:
 
 
 def enumerate_arrivals(topology: Topology, ranks: Iterable[int]) -> Iterator[Arrivals]:
-    """Yield them for each of some ranks and each step.
+    """Yield the arrivals at each of the given ranks in each step.
 
     Raises:
-        UnreachableError: some rank does not reach another.
+        UnreachableError: A rank cannot reach another one.
     """
     far = all_distances(topology)
     entering: dict[int, list[tuple[int, int]]] = {}
@@ -89,14 +94,16 @@ def enumerate_arrivals(topology: Topology, ranks: Iterable[int]) -> Iterator[Arr
 def build_sends(
     topology: Topology, group: SemiregularGroup | None, pieces: int, steps: int, rounds: int
 ) -> tuple[tuple[int, ...], list[Send]] | None:
-    """Return the rounds of each step, and the sends of all chunks that start on firsts of orbits.
+    """Return the rounds of each step, and the sends of the representatives' chunks.
 
-    None: there are none, or too many to hold.
+    None: not possible, or there are too many sends.
 
     Args:
-        group: of symmetries of the machine. None: each rank is an orbit of its own.
+        topology: The machine.
+        group: Group of symmetries. None: each rank is its own orbit.
         pieces: C.
-        steps: that of the farthest pair of ranks, or there are none.
+        steps: Number of steps. It must be the largest distance.
+        rounds: Number of rounds.
     """
     ranks = topology.ranks
     firsts = group.representatives if group else tuple(range(ranks))
@@ -121,14 +128,14 @@ def build_sends(
 
 @lru_cache(maxsize=16)
 def cached_costs(topology: Topology, firsts: tuple[int, ...]) -> tuple[Fraction, ...]:
-    """Return the step costs of breadth-first broadcast, which sweeps ask for many times."""
+    """Return the step costs of a breadth-first allgather, cached for sweeps."""
     return step_costs(topology, firsts)
 
 
 def _move_to_representatives(
     group: SemiregularGroup | None, chunks: IntArray, senders: IntArray, rank: int, ranks: int
 ) -> IntArray:
-    """Return (chunk, from, to) of chunks that reach a rank, moved to the firsts of their orbits."""
+    """Return (chunk, source, destination) of arrivals, mapped to representatives' chunks."""
     if group is None:
         return np.stack([chunks, senders, np.full_like(chunks, rank)])
     roots = chunks % ranks

@@ -1,10 +1,11 @@
 """The cost of a breadth-first allgather, on any machine without budgets.
 
-Each chunk reaches each rank as early as possible, over links from ranks that are one nearer to its
-source. So in step t a rank gets the chunks t links away, each over one of some links into it. By
-Hall's theorem the load of the fullest of these is the maximum, over all sets of links, of the
-chunks that only these may carry, over their lanes. Ranks and steps are independent. One rank of
-each orbit is enough. Source: Zhao et al., NSDI 2025 (arXiv 2202.03356), breadth-first broadcast.
+Each chunk reaches each rank as early as possible, over links from ranks that are one link closer to
+its source. So in step t a rank receives the chunks at distance t, each over one of some links into
+it. By Hall's theorem the load of the fullest link is a maximum over all sets of links: the number
+of chunks that only these links may carry, divided by their lanes. Ranks and steps are independent.
+One rank of each orbit is enough. Source: Zhao et al., NSDI 2025 (arXiv 2202.03356), breadth-first
+broadcast.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ _MAX_SUBSET_LINKS = 10  # of a rank: all sets of so many are looked at, of more 
 def step_costs(topology: Topology, ranks: Iterable[int] | None = None) -> tuple[Fraction, ...]:
     """Return the fewest rounds per chunk of each step if each chunk arrives as early as possible.
 
-    That is exact for machines without shared budgets. With these a step may take longer.
+    The result is exact for machines without shared budgets. Budgets may lengthen a step.
 
     Args:
-        ranks: those whose arrivals are looked at. None: all.
+        topology: The machine.
+        ranks: Ranks whose arrivals are considered. None: all.
 
     Raises:
-        UnreachableError: some rank does not reach another.
+        UnreachableError: A rank cannot reach another one.
     """
     far = all_distances(topology)
     into: list[list[int]] = [[] for _ in range(topology.ranks)]
@@ -58,10 +60,10 @@ def step_costs(topology: Topology, ranks: Iterable[int] | None = None) -> tuple[
 
 @lru_cache(maxsize=2)
 def all_distances(topology: Topology) -> NDArray[np.int16]:
-    """Return how many links each rank (row) is from each.
+    """Return the distances in links, shape (sources, destinations).
 
     Raises:
-        UnreachableError: some rank does not reach another.
+        UnreachableError: A rank cannot reach another one.
     """
     unreached = UnreachableError(
         f"topology {topology.name!r}: some rank does not reach another; add a link"
@@ -91,10 +93,10 @@ def all_distances(topology: Topology) -> NDArray[np.int16]:
 def _loads_by_subsets(
     far: NDArray[np.int16], nearer: NDArray[np.bool_], lanes: list[int], max_loads: list[Fraction]
 ) -> list[Fraction]:
-    """Return the load of each step on the links into a rank, where it is more than ``max_loads``.
+    """Return the load of each step on the links into a rank, or ``max_loads`` if that is larger.
 
-    The chunks that only a set of links may carry are the sum over its subsets, for all sets at
-    once.
+    The number of chunks that only a set of links may carry is a sum over the subsets of this set.
+    All sets are computed at once.
     """
     links, steps = len(lanes), int(far.max())
     masks = nearer @ (1 << np.arange(links))
@@ -119,7 +121,7 @@ def _loads_by_subsets(
 def _loads_by_flows(
     far: NDArray[np.int16], nearer: NDArray[np.bool_], lanes: list[int], _most: list[Fraction]
 ) -> list[Fraction]:
-    """Return the load of each step on the links into a rank that has many."""
+    """Return the load of each step on the links into a rank that has many links."""
     loads = []
     for step in range(1, int(far.max()) + 1):
         masks, counts = np.unique(nearer[far == step], axis=0, return_counts=True)

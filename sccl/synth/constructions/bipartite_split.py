@@ -1,4 +1,4 @@
-"""Demands over links with capacities: the least load, and how it is split; exact."""
+"""Demands on links with capacities: the least maximum load, and an integral split. Exact."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DemandClasses = tuple[tuple[int, int], ...]
 
 @lru_cache(maxsize=2**14)
 def min_max_load(classes: DemandClasses, lanes: tuple[int, ...]) -> Fraction:
-    """Return the least load per lane of the fullest link, when demands may be split.
+    """Return the least load per lane of the fullest link if demands may be split.
 
-    By Hall's theorem that is the most, over all sets of links, of the demands that only these
-    serve, by their lanes. Sets are found by minimum cuts: each cut that a load does not fill gives
-    a set that wants more (Newton's method for fractional programs; Dinkelbach 1967).
+    By Hall's theorem this is a maximum over all sets of links: the demands that only these links
+    serve, divided by their lanes. The sets are found by minimum cuts: each load that is too small
+    gives a set with a larger quotient (Newton's method for fractional programs; Dinkelbach 1967).
     """
     wanted = {mask for mask, _ in classes}
     usable = [i for i in range(len(lanes)) if any(mask >> i & 1 for mask in wanted)]
@@ -38,11 +38,13 @@ def min_max_load(classes: DemandClasses, lanes: tuple[int, ...]) -> Fraction:
 def split_demands(
     classes: DemandClasses, lanes: tuple[int, ...], pieces: int, rounds: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return how many pieces of each class each link takes in so many rounds.
+    """Return the number of pieces of each class on each link, shape (classes, links).
 
     Args:
-        pieces: of each demand.
-        rounds: at least ``pieces`` times :func:`min_max_load`.
+        classes: The demands.
+        lanes: Lanes of each link.
+        pieces: Number of pieces of each demand.
+        rounds: Number of rounds, at least ``pieces`` times :func:`min_max_load`.
     """
     flow = BipartiteFlow.of(classes, [n * pieces for _, n in classes], [rounds * n for n in lanes])
     assert not flow.unmet_classes
@@ -54,10 +56,9 @@ class BipartiteFlow:
     """A maximum flow from classes of demands to links.
 
     Attributes:
-        amounts: by class and link.
-        unmet_classes: the classes on the side of a minimum cut where some demand is not met. Empty:
-            all
-            is met.
+        amounts: Flow from each class to each link.
+        unmet_classes: Classes on the source side of a minimum cut, with an unmet demand. Empty: all
+            demands are met.
     """
 
     amounts: list[list[int]]
@@ -109,7 +110,7 @@ def _augment(
     room: list[int],
     taken: list[list[int]],
 ) -> None:
-    """Take as much more as goes along the path to a link with room."""
+    """Increase the flow along the path to a link with free capacity as much as possible."""
     path: list[FlowNode] = [("link", link)]
     while (node := before[path[-1]]) is not None:
         path.append(node)

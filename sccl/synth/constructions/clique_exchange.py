@@ -1,16 +1,17 @@
-"""Allreduce on powers of cliques: halving along some dimensions, doubling along the others.
+"""Allreduce on powers of cliques: halving along some dimensions, exchange along the others.
 
-A hypercube is a power of two ranks joined both ways, a HyperX one of larger cliques. Along each of
-j dimensions in turn ranks reduce the part of each member of the clique. Then along each of the
-other d - j all send all their data to all of their clique, and reduce them. Then along the j, in
-reverse order, results are sent to all. That takes S = d + j steps. With d parts of the data side by
-side, each beginning with another dimension, the links of all dimensions are busy in every step, and
+A hypercube is a power of two ranks joined both ways, and a HyperX a power of larger cliques. The
+algorithm has three parts. Along each of j dimensions in turn, ranks reduce the part of each member
+of their clique. Along each of the other d - j dimensions, all ranks send all their data to their
+clique and reduce. Along the j dimensions in reverse order, they send the results to their clique.
+That takes S = d + j steps. The data are divided into d parts, and each part begins with another
+dimension. So the links of all dimensions are busy in every step, and
 
     R/C = (2 (1 - n^-j) / (n - 1) + (d - j) n^-j) / (d lanes).
 
 With j = d this is recursive halving and doubling (Rabenseifner, ICCS 2004), a reducescatter and an
-allgather. The others have fewer steps than these, or than trees: on hypercubes no allreduce of 2d -
-2 steps has less than its 2 / d (by cuts through time, checked for d up to 8).
+allgather. Smaller j have fewer steps than it or than trees: on hypercubes no allreduce of 2d - 2
+steps has a smaller R/C than theirs, 2 / d (by cuts through time, checked for d up to 8).
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ class CliqueExchange:
     """A power of a clique, and the allreduces on it.
 
     Attributes:
-        side: n, the ranks of a clique.
-        dimensions: d.
-        lanes: of each link.
-        ranks: by place, places counted row by row.
+        topology: The machine.
+        side: n, the number of ranks of a clique.
+        dimensions: d, the number of dimensions.
+        lanes: Lanes of each link.
+        ranks: Rank at each place. Places are numbered row by row.
     """
 
     topology: Topology
@@ -50,13 +52,13 @@ class CliqueExchange:
     ranks: tuple[int, ...]
 
     def cost(self, halved: int) -> Fraction:
-        """Return R/C with so many dimensions along which is halved."""
+        """Return R/C with this number of halved dimensions."""
         rest = Fraction(1, self.side**halved)
         both = 2 * (1 - rest) / (self.side - 1) + (self.dimensions - halved) * rest
         return both / (self.dimensions * self.lanes)
 
     def useful_halvings(self) -> tuple[int, ...]:
-        """Return the numbers of dimensions that are worth halving along: each has less R/C."""
+        """Return the useful numbers of halved dimensions: each has a smaller R/C than the last."""
         dimension_counts = [0]
         for more in range(1, self.dimensions + 1):
             if self.cost(more) < self.cost(dimension_counts[-1]):
@@ -64,12 +66,12 @@ class CliqueExchange:
         return tuple(dimension_counts)
 
     def algorithm(self, spec: Spec, halved: int, chunks: int | None = None) -> Algorithm | None:
-        """Return an allreduce, judged. None: it is too large, or does not come in so many chunks.
+        """Return a verified allreduce. None: it is too large, or C has another divisor.
 
         Args:
-            spec: allreduce.
-            halved: dimensions along which is halved.
-            chunks: C. None: the fewest.
+            spec: The allreduce.
+            halved: Number of halved dimensions.
+            chunks: C. None: the smallest possible C.
         """
         part_count = self.dimensions * self.side**halved
         unit = lcm(spec.unit, part_count * self.lanes)
@@ -91,7 +93,7 @@ class CliqueExchange:
         return require_valid(made, "halving and doubling")
 
     def fit_algorithm(self, spec: Spec, chunks: int, steps: int, rounds: int) -> Algorithm | None:
-        """Return an allreduce of so many chunks, steps and rounds. None: this makes none."""
+        """Return an allreduce with these chunks, steps, and rounds. None: not possible."""
         halved = steps - self.dimensions
         if not 0 <= halved <= self.dimensions or self.cost(halved) * chunks > rounds:
             return None
@@ -102,10 +104,10 @@ class CliqueExchange:
         return replace(made, rounds_per_step=(first + rounds - made.rounds, *rest))
 
     def is_clique_power(self, near: Sequence[AbstractSet[int]]) -> bool:
-        """Return whether ranks are joined just as their places differ in one dimension.
+        """Return whether ranks are joined exactly if their places differ in one dimension.
 
         Args:
-            near: to whom each rank has a link.
+            near: Neighbors of each rank.
         """
         for index, rank in enumerate(self.ranks):
             joined = {
@@ -119,11 +121,11 @@ class CliqueExchange:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Return by how much places differ that are neighbours in each dimension."""
+        """Return the difference between adjacent places in each dimension."""
         return tuple(self.side ** (self.dimensions - 1 - k) for k in range(self.dimensions))
 
     def _sends(self, halved: int, pieces: int) -> Iterator[Send]:
-        """Yield all sends: of each part, each piece, and each group of ranks it is halved to."""
+        """Yield all sends: for each part, each piece, and each group of ranks it is halved to."""
         side, d, strides = self.side, self.dimensions, self.strides
         everyone = [
             (index, [index // stride % side for stride in strides]) for index in range(side**d)
@@ -133,7 +135,7 @@ class CliqueExchange:
             order = [(part + k) % d for k in range(d)]
             first = (part * len(groups) + place) * pieces
             for index, at in everyone:
-                agree = 0  # along how many dimensions it is where the group is
+                agree = 0  # leading dimensions in which the rank is in the group
                 while agree < halved and at[order[agree]] == group[agree]:
                     agree += 1
                 for step, dimension in enumerate(order):
@@ -151,10 +153,10 @@ class CliqueExchange:
 
 @lru_cache(maxsize=8)
 def find_clique_exchange(topology: Topology) -> CliqueExchange | None:
-    """Return the allreduces of a machine that is a power of a clique. None: it is none.
+    """Return the allreduces of a machine that is a power of a clique. None: it is not.
 
-    The power is recognised from the links, for any name and numbering of ranks: a ring of 4 is the
-    square of a pair, so that torus:4x4 is hypercube:4.
+    The power is recognized from the links, for any name and numbering of ranks. A ring of 4 is the
+    square of a pair, so torus:4x4 is hypercube:4.
     """
     lanes = {link.lanes for link in topology.links}
     if topology.ranks < 2 or len(lanes) != 1 or topology.budgets or topology.switches:
@@ -174,7 +176,7 @@ def find_clique_exchange(topology: Topology) -> CliqueExchange | None:
 
 
 def _cliques_at_origin(near: Sequence[AbstractSet[int]]) -> list[list[int]]:
-    """Return possible cliques of rank 0, without rank 0: groups of joined neighbours."""
+    """Return possible cliques of rank 0, without rank 0: groups of joined neighbors."""
     left, cliques = sorted(near[0]), []
     while left:
         clique = [left[0], *(rank for rank in left[1:] if rank in near[left[0]])]
@@ -186,9 +188,9 @@ def _cliques_at_origin(near: Sequence[AbstractSet[int]]) -> list[list[int]]:
 def _place_ranks(
     near: Sequence[AbstractSet[int]], cliques: Sequence[Sequence[int]]
 ) -> tuple[int, ...]:
-    """Return the rank of each place, if cliques are those of rank 0; -1 where none is found.
+    """Return the rank of each place, given the cliques of rank 0. -1: none was found.
 
-    Farther away, a rank differs from 0 in all in which those before it do, that lead to it.
+    A rank that is farther away has the coordinates of all its predecessors together.
     """
     side, d = len(cliques[0]) + 1, len(cliques)
     at: dict[int, tuple[int, ...]] = {0: (0,) * d}

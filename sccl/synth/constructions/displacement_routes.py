@@ -1,6 +1,6 @@
-"""Shortest ways to each displacement where links lead from x to x + g: how often they take each g.
+"""Shortest paths to each displacement if links lead from x to x + g: uses of each link g.
 
-Links add up in any order, so a way is no more than that.
+Links commute, so a path is given by the number of uses of each link.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ full links dominate. Integers, so that rounding does not depend on the processor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShortestRoutes:
-    """The shortest ways of a machine.
+    """The shortest paths of a machine.
 
     Attributes:
-        can_be_last: by link and displacement, whether that link may come last.
-        layers: displacements by distance, from 1.
+        machine: The machine.
+        can_be_last: Whether a link can be the last one on a path, shape (links, displacements).
+        layers: Displacements at each distance, from 1.
     """
 
     machine: CayleyMachine
@@ -35,20 +36,20 @@ class ShortestRoutes:
 
     @classmethod
     def of(cls, machine: CayleyMachine, far: IntArray) -> ShortestRoutes:
-        """Return the shortest ways of a machine, whose distances are given."""
+        """Return the shortest paths of a machine with given distances."""
         layers = (np.flatnonzero(far == d) for d in range(1, int(far.max()) + 1))
         return cls(machine, machine.is_nearer(far), tuple(layers))
 
     def max_load(self, load: IntArray) -> Fraction:
-        """Return the load of the fullest link, by lane."""
+        """Return the load per lane of the fullest link."""
         lanes = self.machine.lanes
         return max(Fraction(int(n), width) for n, width in zip(load, lanes, strict=True))
 
     def single_route_counts(self, *, turned: bool) -> IntArray:
-        """Return the links of one way to each displacement: by the first link that may be last.
+        """Return the links of one path to each displacement, over the first possible last link.
 
         Args:
-            turned: by the last of these links instead.
+            turned: Whether to choose the last of the possible links instead.
         """
         links = len(self.machine.steps)
         counts = np.zeros((self.machine.group.ranks, links), dtype=np.int64)
@@ -61,7 +62,7 @@ class ShortestRoutes:
         return counts
 
     def least_loaded_route(self, d: int, load: IntArray) -> IntArray:
-        """Return the links of a way to d that takes the least loaded one next, again and again."""
+        """Return the links of a path to d that is built backwards over the least loaded links."""
         counts = np.zeros(len(load), dtype=np.int64)
         lanes, displacement = self.machine.lanes, d
         while displacement:
@@ -72,7 +73,7 @@ class ShortestRoutes:
         return counts
 
     def cheapest_route(self, d: int, load: IntArray) -> IntArray:
-        """Return the links of a way to d that costs least, at a steep price of full links."""
+        """Return the links of a cheapest path to d, at steep prices of full links."""
         share = (load << 20) // np.array(self.machine.lanes, np.int64)
         price = (share * _PRICE_LEVELS // max(int(share.max()), 1)) ** _PRICE_EXPONENT
         cost = np.zeros(self.machine.group.ranks, dtype=np.int64)

@@ -1,12 +1,12 @@
-"""Broadcast on hypercubes in as few steps as there are dimensions: one timed tree, permuted.
+"""Broadcast on hypercubes in as many steps as dimensions: one timed tree in permuted copies.
 
-Every permutation of the dimensions keeps the root, and maps a link between ranks k and k + 1 flips
-away from it to any other such link. So for one timed tree, in all permutations side by side, only
-the number of its sends between layers counts: with n of them from layer k to k + 1, or back, in a
-step, rho of that step is at least n / (d binom(d - 1, k)). CP-SAT finds the tree with the smallest
-sum: 5/6 for d = 4, which is the limit, 43/60 for 5 (the limit is 7/10, with several trees), 7/12
-for 6, where no single tree has less. Even permutations do as well, with half the chunks: they still
-map each of those links to every other, from d = 4 on.
+Every permutation of the dimensions fixes the root. It maps a link between ranks at distance k and
+k + 1 from the root to any other such link. So if one timed tree is used in all permutations at
+once, only the number of its sends between layers counts. With n of them from layer k to k + 1, or
+back, in a step, rho of that step is at least n / (d binom(d - 1, k)). CP-SAT finds the tree with
+the smallest sum: 5/6 for d = 4, which is the limit, 43/60 for d = 5 (the limit is 7/10, with
+several trees), and 7/12 for d = 6, where no single tree has less. Even permutations suffice and
+need half the chunks: from d = 4 on, they still map each of these links to every other.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ _TimedTree = tuple[tuple[int, int, int], ...]
 
 
 def hypercube_broadcast(topology: Topology, collective: Collective) -> Algorithm | None:
-    """Return a broadcast of as many steps as dimensions, judged. None: it is no such hypercube.
+    """Return a verified broadcast in as many steps as dimensions. None: not such a hypercube.
 
     Args:
-        collective: non-combining.
+        topology: The machine.
+        collective: Collective without reductions.
 
     Raises:
-        KeyboardInterrupt: the user interrupted. The solver has been stopped.
+        KeyboardInterrupt: The user interrupted. The solver has been stopped.
     """
     if (collective.pre.kind, collective.post.kind) != (RelationKind.ROOT, RelationKind.ALL):
         return None
@@ -77,7 +78,7 @@ def _is_even(turn: tuple[int, ...]) -> bool:
 
 @lru_cache(maxsize=4)
 def _optimal_tree(d: int) -> _TimedTree:
-    """Return the timed tree of d steps whose rounds add up to least, as far as the effort goes."""
+    """Return the timed tree of d steps with the smallest sum of rho, within the effort."""
     model, layer = CpModel(), [rank.bit_count() for rank in range(2**d)]
     uses: dict[tuple[int, int, int], IntVar] = {}
     into: dict[int, list[tuple[int, int, int]]] = defaultdict(list)

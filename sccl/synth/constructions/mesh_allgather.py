@@ -1,11 +1,12 @@
-"""Allgather on products of lines (meshes): dimension after dimension, in each rotation.
+"""Allgather on products of lines (meshes): dimension by dimension, in each rotation.
 
-A chunk goes along one dimension, from each rank it comes to along the next, and so on. With as many
-pieces as there are dimensions each begins with another. In step t - 1 each link may carry as many
-chunks as come from t links away to the fullest link into a corner. If all sides are equal, the
-links into a corner have equal loads, and the corner gets each chunk as early as possible at the
-minimum load. Elsewhere more chunks wait than can pass. The chunk with the longest remaining path is
-first, then the earliest arrival. That all arrive in time is not proved, but checked at the end.
+A chunk is sent along one dimension. From each rank that it reaches it is sent along the next
+dimension, and so on. There are as many pieces as dimensions, and each piece begins with another
+dimension. In step t - 1 each link may carry as many chunks as arrive from distance t over the
+fullest link into a corner. If all sides are equal, the links into a corner have equal loads, and
+the corner receives each chunk as early as possible at the minimum load. At other ranks more chunks
+wait than can pass. Chunks with the longest remaining path go first, then the earliest arrivals. It
+is not proved that all chunks arrive in time, but it is checked at the end.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from sccl.synth.constructions.product_alltoall import factorize
 
 @dataclass(frozen=True)
 class Mesh:
-    """A product of lines, its ranks numbered row by row.
+    """A product of lines with ranks numbered row by row.
 
     Attributes:
-        sides: ranks of each line.
-        lanes: of each link.
+        sides: Number of ranks of each line.
+        lanes: Lanes of each link.
     """
 
     sides: tuple[int, ...]
@@ -40,22 +41,22 @@ class Mesh:
 
     @property
     def ranks(self) -> int:
-        """Return how many ranks there are."""
+        """Return the number of ranks."""
         return prod(self.sides)
 
     @property
     def num_representatives(self) -> int:
-        """Return how many of them stand for all."""
+        """Return the number of representative ranks under the symmetries."""
         return self.ranks >> int(self.is_foldable.sum())
 
     @property
     def steps(self) -> int:
-        """Return S: from corner to corner."""
+        """Return S, the distance between opposite corners."""
         return sum(self.sides) - len(self.sides)
 
     @property
     def pieces(self) -> int:
-        """Return the unit of C: each dimension is first for one piece of each lane."""
+        """Return the unit of C: for each lane, one piece begins with each dimension."""
         return len(self.sides) * self.lanes
 
     @property
@@ -65,15 +66,15 @@ class Mesh:
 
     @property
     def has_equal_sides(self) -> bool:
-        """Return whether all sides are alike: then both bounds are met."""
+        """Return whether all sides are equal. Then both bounds are attained."""
         return len(set(self.sides)) == 1
 
     @cached_property
     def rounds(self) -> tuple[int, ...]:
         """Return the rounds of each step with :attr:`pieces`.
 
-        The load of each dimension's link into a corner is the data that go along that dimension
-        last.
+        The load of each dimension's link into a corner is the number of chunks whose last dimension
+        it is.
         """
         at = self.coordinates(np.arange(1, self.ranks))
         far, number = at.sum(axis=0), len(self.sides)
@@ -86,12 +87,12 @@ class Mesh:
 
     @cached_property
     def is_foldable(self) -> NDArray[np.bool_]:
-        """Return by dimension whether turning it round keeps no rank: a half stands for all."""
+        """Return whether the reflection of each dimension fixes no rank."""
         even: NDArray[np.bool_] = np.array(self.sides) % 2 == 0
         return even
 
     def symmetries(self) -> tuple[Symmetry, ...]:
-        """Return the turns of single dimensions that keep no rank."""
+        """Return the reflections of single dimensions that fix no rank."""
         symmetries = []
         for k in np.flatnonzero(self.is_foldable).tolist():
             turned = self.coordinates(np.arange(self.ranks))
@@ -100,26 +101,26 @@ class Mesh:
         return tuple(symmetries)
 
     def coordinates(self, ranks: IntArray) -> IntArray:
-        """Return the places of ranks by dimension: shape (dimensions, ranks)."""
+        """Return the coordinates of ranks, shape (dimensions, ranks)."""
         return np.array(np.unravel_index(ranks, self.sides), np.int64)
 
     def ranks_at(self, places: IntArray) -> IntArray:
-        """Return the ranks at some places."""
+        """Return the ranks at given coordinates."""
         return np.asarray(np.ravel_multi_index(tuple(places), self.sides), np.int64)
 
     def is_in_folded_half(self, places: IntArray) -> NDArray[np.bool_]:
-        """Return by dimension and rank whether it lies in the half that the other stands for."""
+        """Return whether ranks are in a half without representatives, shape (dimensions, ranks)."""
         middle = np.array(self.sides)[:, None] // 2
         return self.is_foldable[:, None] & (places >= middle)
 
     def mirror(self, places: IntArray, which: NDArray[np.bool_]) -> IntArray:
-        """Return places after some of their dimensions have been turned round."""
+        """Return coordinates after the reflection of the selected dimensions."""
         turned: IntArray = np.where(which, np.array(self.sides)[:, None] - 1 - places, places)
         return turned
 
 
 def find_mesh(topology: Topology) -> Mesh | None:
-    """Return the lines of a machine, if all ranks are served in time and are not too many."""
+    """Return the mesh of a machine. None: it is none, is too large, or chunks arrive late."""
     lines = mesh_of(topology)
     few = (
         lines is not None
@@ -130,9 +131,9 @@ def find_mesh(topology: Topology) -> Mesh | None:
 
 @lru_cache(maxsize=8)
 def mesh_of(topology: Topology) -> Mesh | None:
-    """Return a machine's decomposition into two or more lines of equal lanes, or None.
+    """Return the decomposition of a machine into two or more lines of equal lanes, or None.
 
-    A line of 2 ranks is a ring as well: machines of such lines alone are left to other modules.
+    A line of 2 ranks is also a ring. Machines with only such lines are left to other modules.
     """
     parts, lanes = factorize(topology), {link.lanes for link in topology.links}
     sides = tuple(part.ranks for part in parts)
@@ -147,10 +148,11 @@ def mesh_of(topology: Topology) -> Mesh | None:
 
 
 def build_sends(lines: Mesh, pieces: int) -> list[Send] | None:
-    """Return the sends of the chunks of the ranks that stand for all. None: they are too many.
+    """Return the sends of the representatives' chunks. None: there are too many.
 
     Args:
-        pieces: C, a multiple of :attr:`Lines.pieces`.
+        lines: The mesh.
+        pieces: C, a multiple of :attr:`Mesh.pieces`.
     """
     if lines.num_representatives * (lines.ranks - 1) * pieces > MAX_SENDS:
         return None
@@ -167,9 +169,9 @@ def build_sends(lines: Mesh, pieces: int) -> list[Send] | None:
 
 @lru_cache(maxsize=2)
 def _simulate(lines: Mesh) -> IntArray | None:
-    """Return the rows (step, source, first dimension, from, to), of the sources that stand for all.
+    """Return the rows (step, source, first dimension, from, to) for representative sources.
 
-    None: something is left after the last step.
+    None: chunks are left after the last step.
     """
     run = _MeshRun(lines)
     table = np.concatenate([run.advance(t, limit) for t, limit in enumerate(lines.rounds)], axis=1)
@@ -182,13 +184,13 @@ def _simulate(lines: Mesh) -> IntArray | None:
 
 
 class _MeshRun:
-    """The chunks that wait for links which start at the representative ranks.
+    """The chunks that wait for links from representative ranks.
 
-    Chunks that would leave these come back rotated.
+    A chunk that would leave the representatives is replaced by its reflected image.
 
     Attributes:
-        waiting: rows: the link, minus the number of ranks still to come behind it, the step at
-            which the chunk came, its source, and the dimension that it goes along first.
+        waiting: Shape (5, chunks). Rows: the link, minus the length of the remaining path, the step
+            of the arrival, the source, and the first dimension.
     """
 
     def __init__(self, lines: Mesh) -> None:
@@ -206,7 +208,7 @@ class _MeshRun:
             self._branch(source, first, source, nth, 0)
 
     def advance(self, step: int, limit: int) -> IntArray:
-        """Pass as many chunks as fit. Return rows (step, source, first dimension, from, to)."""
+        """Send as many chunks as fit. Return rows (step, source, first dimension, from, to)."""
         self.waiting = self.waiting[:, np.lexsort(self.waiting[::-1])]
         link = self.waiting[0]
         passing = np.arange(len(link)) - np.searchsorted(link, link) < limit
@@ -242,14 +244,14 @@ class _MeshRun:
     def _branch(
         self, source: IntArray, first: IntArray, rank: IntArray, nth: int, step: int
     ) -> None:
-        """Have chunks wait for both links along the n-th of their dimensions."""
+        """Queue chunks for both links along the n-th of their dimensions."""
         for up in (0, 1):
             self._enqueue(source, first, rank, nth, np.full_like(source, up), step)
 
     def _enqueue(  # noqa: PLR0913, PLR0917 - columns
         self, source: IntArray, first: IntArray, rank: IntArray, nth: int, up: IntArray, step: int
     ) -> None:
-        """Have chunks wait for a link along the n-th of their dimensions, if there is one."""
+        """Queue chunks for a link along the n-th of their dimensions, if there is one."""
         dimension = (first + nth) % self.num_dimensions
         at, row = self.mesh.coordinates(rank), np.arange(len(rank))
         behind = np.where(

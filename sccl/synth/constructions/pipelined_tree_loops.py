@@ -1,4 +1,4 @@
-"""Whether a tree may take a link, so that all trees can still be completed: compiled loops."""
+"""Check whether a tree may take a link such that all trees can be completed: compiled loops."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from sccl.compiled import compiled
 def can_take_link(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     machine: Any, left: Any, depth: Any, tree: int, link: int, scratch: Any
 ) -> bool:
-    """Return whether trees can still be completed if one takes a link to a rank that it lacks.
+    """Return whether all trees can still be completed if one takes a link to a new rank.
 
-    That is so if there are as many lane-disjoint paths to this rank over other lanes as there are
-    other trees, one from each: then no set of ranks has fewer lanes into it than trees that are not
-    in it.
+    This holds if there are lane-disjoint paths over the remaining lanes to this rank, one from each
+    other tree. Then each set of ranks has at least as many incoming lanes as there are trees
+    outside the set.
 
     Args:
-        machine: links by the rank they enter (from, links), by that they leave (likewise), their
-            sources and destinations.
-        left: lanes of each link that no tree has taken.
-        depth: by tree and rank. -1: it is not there.
-        scratch: flow by link, start of each tree's path (-1: none), and for each node of a search
-            its predecessor and the link from it, and a queue.
+        machine: Links by destination (starts, links), links by source (starts, links), source and
+            destination of each link.
+        left: Lanes of each link that no tree has taken.
+        depth: Depth of each rank in each tree, shape (trees, ranks). -1: not in the tree.
+        tree: The tree.
+        link: The link.
+        scratch: Work space: flow of each link, start of each tree's path (-1: none), predecessor of
+            each node of a search, the link from it, and a queue.
     """
     flow, begins = scratch[0], scratch[1]
     dst = machine[5]
@@ -43,7 +45,7 @@ def can_take_link(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
 def _find_augmenting_path(  # noqa: PLR0913, PLR0917 - likewise
     machine: Any, left: Any, depth: Any, tree: int, sink: int, scratch: Any
 ) -> bool:
-    """Add a path to a rank, by a backward search in the residual graph. False: there is none."""
+    """Add a path to a rank by a backward search in the residual graph. False: no path exists."""
     in_start, in_link, out_start, out_link, src, dst = machine
     flow, begins, before, by, queue = scratch
     trees, ranks = depth.shape
@@ -54,7 +56,7 @@ def _find_augmenting_path(  # noqa: PLR0913, PLR0917 - likewise
     while head < tail:
         node = queue[head]
         head += 1
-        if node >= ranks:  # a tree, whose way begins elsewhere, which could go on from here
+        if node >= ranks:  # a tree: its path starts elsewhere, or can start here
             start = begins[node - ranks]
             if start < 0:
                 _augment(node - ranks, ranks, src, flow, begins, before, by)
@@ -92,7 +94,7 @@ def _find_augmenting_path(  # noqa: PLR0913, PLR0917 - likewise
 def _augment(  # noqa: PLR0913, PLR0917 - likewise
     tree: int, ranks: int, src: Any, flow: Any, begins: Any, before: Any, by: Any
 ) -> None:
-    """Let a tree's way begin, and those change that the search went through."""
+    """Add the found path: set the start of a tree's path, and change the flows along the search."""
     node = ranks + tree
     while before[node] != -1:
         after, link = before[node], by[node]

@@ -1,14 +1,14 @@
-"""Broadcast along lane-disjoint trees, one chunk after the other: for many steps, no search.
+"""Broadcast on lane-disjoint trees in a pipeline of chunks: for many steps, without search.
 
-On every machine there are as many such spanning trees as the minimum cut between the root and
-another rank has lanes (Edmonds, Edge-disjoint branchings, 1973). In each step every lane of a tree
-carries one chunk, so a tree of height h delivers S - h + 1 chunks in S steps of one round: R/C
-converges to the bandwidth bound as S grows. (Johnsson and Ho 1989 on hypercubes; ForestColl, arXiv
-2402.06787, which does not consider steps.)
+On every machine there are as many lane-disjoint spanning trees as the minimum cut between the root
+and another rank has lanes (Edmonds, Edge-disjoint branchings, 1973). In each step every lane of a
+tree carries one chunk. So a tree of height h delivers S - h + 1 chunks in S steps of one round, and
+R/C converges to the bandwidth bound as S grows. (Johnsson and Ho 1989 on hypercubes; ForestColl,
+arXiv 2402.06787, which does not consider steps.)
 
-All trees are grown at the same time, level by level, with links in random order, so that none
-becomes much higher than necessary. A link is taken if the rest of the machine still lets every tree
-be completed, which a flow decides (Lovasz, On two minimax theorems in graph theory, 1976).
+All trees are grown at the same time, level by level, with links in random order, so that no tree is
+much higher than necessary. A link is taken if every tree can still be completed on the rest of the
+machine. A flow decides this (Lovasz, On two minimax theorems in graph theory, 1976).
 """
 
 from __future__ import annotations
@@ -40,33 +40,35 @@ _MAX_SENDS = 300_000  # that are written out
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DisjointTrees:
-    """Spanning trees of one root that share no lane.
+    """Spanning trees with the same root that share no lane.
 
     Attributes:
-        depth: by tree and rank.
-        parent_rank: by tree and rank, the rank that it is reached from. -1: the root.
+        depth: Depth of each rank, shape (trees, ranks).
+        parent_rank: Parent of each rank, shape (trees, ranks). -1: the root.
     """
 
     depth: IntArray
     parent_rank: IntArray
 
     def chunks_per_tree(self, steps: int) -> tuple[int, ...]:
-        """Return how many chunks each tree delivers in so many steps of one round."""
+        """Return the number of chunks that each tree delivers in ``steps`` steps of one round."""
         return tuple(max(0, steps - int(height) + 1) for height in self.depth.max(axis=1))
 
     def cost(self, steps: int) -> Fraction | None:
-        """Return R/C with so many steps. None: no tree is that low."""
+        """Return R/C of ``steps`` steps. None: all trees are too high."""
         chunks = sum(self.chunks_per_tree(steps))
         return Fraction(steps, chunks) if chunks else None
 
     def algorithm(
         self, topology: Topology, collective: Collective, steps: int, times: int = 1
     ) -> Algorithm | None:
-        """Return the broadcast, verified. None: it has too many sends to be written down.
+        """Return the verified broadcast. None: it has too many sends.
 
         Args:
-            collective: the broadcast, whose C is at most the number of chunks that trees deliver.
-            times: rounds of each step.
+            topology: The machine.
+            collective: The broadcast. Its C is at most the number of chunks that the trees deliver.
+            steps: Number of steps.
+            times: Rounds of each step.
         """
         if collective.num_chunks * (topology.ranks - 1) > _MAX_SENDS:
             return None
@@ -89,7 +91,7 @@ class DisjointTrees:
 
 
 def answer(instance: Instance) -> Sat | None:
-    """Return an algorithm of many ranks, judged. None: its trees need more rounds, or are none."""
+    """Return a verified algorithm for many ranks. None: no trees, or they need more rounds."""
     begin = time.perf_counter()
     topology, collective, steps = instance.topology, instance.collective, instance.steps
     disjoint = (
@@ -107,13 +109,15 @@ def answer(instance: Instance) -> Sat | None:
 
 
 def pipelined_broadcast(topology: Topology, collective: Collective, steps: int) -> Algorithm | None:
-    """Return the broadcast of so many steps that trees which share no lane make, judged.
+    """Return the verified broadcast of ``steps`` steps on lane-disjoint trees.
 
-    None: the collective is no broadcast, links share budgets, the trees are too high, or it has too
-    many sends to be written down.
+    None: the collective is no broadcast, links share budgets, the trees are too high, or there are
+    too many sends.
 
     Args:
-        collective: at its smallest C.
+        topology: The machine.
+        collective: The collective, at its smallest C.
+        steps: Number of steps.
     """
     trees = disjoint_trees(topology, collective)
     chunks = sum(trees.chunks_per_tree(steps)) if trees else 0
@@ -124,7 +128,7 @@ def pipelined_broadcast(topology: Topology, collective: Collective, steps: int) 
 
 
 def disjoint_trees(topology: Topology, collective: Collective) -> DisjointTrees | None:
-    """Return the trees of a broadcast. None: it is none, or the machine shares budgets."""
+    """Return the trees of a broadcast. None: another collective, or the machine has budgets."""
     ends = (collective.pre.kind, collective.post.kind)
     if ends != (RelationKind.ROOT, RelationKind.ALL) or topology.budgets or topology.switches:
         return None
@@ -134,7 +138,7 @@ def disjoint_trees(topology: Topology, collective: Collective) -> DisjointTrees 
 
 @lru_cache(maxsize=8)
 def _pack_trees(topology: Topology, root: int) -> DisjointTrees | None:
-    """Return as many trees as there are. None: there are none, or it would take too long."""
+    """Return as many trees as possible. None: there are none, or it would take too long."""
     number = _min_cut(topology, root)
     work = number * topology.ranks * number * (2 * len(topology.links) + number * topology.ranks)
     if not number or work > _MAX_WORK:
@@ -146,7 +150,7 @@ def _pack_trees(topology: Topology, root: int) -> DisjointTrees | None:
 
 
 def _min_cut(topology: Topology, root: int) -> int:
-    """Return the lanes of the least cut between a root and another rank."""
+    """Return the lanes of the minimum cut between the root and another rank."""
     ends = np.array([link.edge for link in topology.links], np.int64).T
     lanes = np.array([link.lanes for link in topology.links], np.int64)
     network = FlowNetwork(topology.ranks, ends[0].copy(), ends[1].copy())
@@ -179,7 +183,7 @@ class _TreePacking:
         )
 
     def run(self) -> DisjointTrees:
-        """Grow all trees, level by level. A link that is not taken at first may be taken later."""
+        """Grow all trees, level by level. A rejected link may be taken later."""
         while (self.depth < 0).any():
             grown, level = 0, 0
             while level <= int(self.depth.max()):
@@ -189,7 +193,7 @@ class _TreePacking:
         return DisjointTrees(self.depth, self.parent_rank)
 
     def _grow_level(self, level: int) -> int:
-        """Add the neighbours of a level's ranks. Return the number added."""
+        """Add the neighbors of a level's ranks. Return the number of added ranks."""
         from sccl.synth.constructions.pipelined_tree_loops import can_take_link  # noqa: PLC0415 - Numba is slow to load
 
         _, _, out_start, out_link, _, dst = self.machine

@@ -1,12 +1,13 @@
-"""Alltoall on Cartesian products, by the alltoalls of the factors in turn, in every rotation.
+"""Alltoall on Cartesian products: the alltoalls of the factors one after the other, rotated.
 
-A chunk goes to its place in one factor, then in the next. With as many pieces of each pair of ranks
-as there are factors, each begins with another factor, so that the links of all of them are always
-busy. S is the sum of the factors' and R/C, if they are equal, that of one of them: if the alltoall
-of a factor attains its bounds, that of its powers does. So a mesh follows from its lines.
+A chunk is sent to its destination in one factor, then in the next one. Each pair of ranks has as
+many pieces as there are factors, and each piece begins with another factor. So the links of all
+factors are always busy. S is the sum of the factors' S. If the factors have equal rounds, R/C is
+that of one factor: if the alltoall of a factor attains its bounds, so does that of its powers. A
+mesh is thus solved by its lines.
 
-A product is recognised from its links, for any name. Ranks are numbered row by row. (Expansions of
-schedules: Zhao et al., NSDI 2025, which are for allgather.)
+A product is recognized from its links, for any name. Its ranks must be numbered row by row.
+(Expansions of schedules: Zhao et al., NSDI 2025, which are for allgather.)
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ _MAX_FACTOR_RANKS = 128  # of a factor
 
 
 def factorize(topology: Topology) -> tuple[Topology, ...]:
-    """Return machines whose Cartesian product a machine is, of several or more ranks each.
+    """Return machines of two or more ranks each whose Cartesian product is the given machine.
 
-    The machine alone: it is none, or has switches or shared budgets.
+    Only the machine itself: it is no product, or has switches or shared budgets.
     """
     ranks = topology.ranks
     if topology.switches or topology.budgets or not topology.links:
@@ -53,7 +54,7 @@ def factorize(topology: Topology) -> tuple[Topology, ...]:
 def _split_product(
     topology: Topology, links: LinkArrays, inner: int
 ) -> tuple[Topology, Topology] | None:
-    """Return two machines, the second of so many ranks, whose product a machine is. None: none."""
+    """Return the factors of a machine, the second with ``inner`` ranks. None: it is no product."""
     row, column = np.divmod(links.src, inner)
     to_row, to_column = np.divmod(links.dst, inner)
     across = row != to_row
@@ -84,10 +85,11 @@ class _FactorAlltoall:
     """An alltoall of a factor.
 
     Attributes:
-        rounds: by step.
-        position: by source, destination and time, where the chunk is.
-        symmetries: symmetries that it is invariant under, of which only the identity keeps a rank.
-        representatives: a rank of each orbit.
+        ranks: Number of ranks.
+        rounds: Rounds of each step.
+        position: Rank of a chunk at a time, shape (sources, destinations, steps + 1).
+        symmetries: Generators of its symmetries, of which only the identity fixes a rank.
+        representatives: One rank of each orbit.
     """
 
     ranks: int
@@ -99,7 +101,7 @@ class _FactorAlltoall:
 
 @lru_cache(maxsize=8)
 def _factor_alltoall(machine: Topology) -> _FactorAlltoall | None:
-    """Return the alltoall of a factor by routes, in the fewest steps. None: it is too large."""
+    """Return the alltoall of a factor by routes in the fewest steps. None: it is too large."""
     ranks = machine.ranks
     if ranks > _MAX_FACTOR_RANKS:
         return None
@@ -134,7 +136,8 @@ class ProductAlltoall:
     """An alltoall on a product.
 
     Attributes:
-        rounds: by step, with as many pieces of each pair of ranks as there are factors.
+        factors: Alltoalls of the factors.
+        rounds: Rounds of each step, if each pair of ranks has as many pieces as there are factors.
     """
 
     factors: tuple[_FactorAlltoall, ...]
@@ -147,12 +150,12 @@ class ProductAlltoall:
 
     @property
     def has_equal_rounds(self) -> bool:
-        """Return whether all factors have the same rounds, so that none waits for another."""
+        """Return whether all factors have the same rounds, so that no factor waits for another."""
         return len({part.rounds for part in self.factors}) == 1
 
     @property
     def symmetries(self) -> tuple[Symmetry, ...]:
-        """Return the symmetries of the factors, as they are on the product."""
+        """Return the symmetries of the factors as symmetries of the product."""
         sizes = [part.ranks for part in self.factors]
         symmetries = []
         for place, part in enumerate(self.factors):
@@ -165,10 +168,10 @@ class ProductAlltoall:
         return tuple(symmetries)
 
     def sends(self, pieces: int) -> list[Send] | None:
-        """Return the sends of the chunks of a rank of each orbit. None: they are too many.
+        """Return the sends of the chunks of one rank of each orbit. None: there are too many.
 
         Args:
-            pieces: of each pair of ranks, a multiple of the number of factors.
+            pieces: Number of pieces per pair of ranks, a multiple of the number of factors.
         """
         sizes = [part.ranks for part in self.factors]
         strides = [prod(sizes[place + 1 :]) for place in range(len(sizes))]
@@ -199,7 +202,7 @@ class ProductAlltoall:
     def _positions(
         self, firsts: IntArray, first: int, sizes: list[int], strides: list[int]
     ) -> IntArray:
-        """Return by source, destination and time where chunks are that begin with some factor."""
+        """Return the rank of chunks that begin with a factor, by source, destination, and time."""
         everyone = np.arange(prod(sizes))
         steps, offset = len(self.rounds), 0
         where = np.zeros((len(firsts), len(everyone), steps + 1), np.int64)
@@ -215,16 +218,16 @@ class ProductAlltoall:
 
 
 def _factor_order(first: int, number: int) -> list[int]:
-    """Return factors in the order in which chunks are sent that begin with one."""
+    """Return the order of the factors for chunks that begin with a given one."""
     return [(first + i) % number for i in range(number)]
 
 
 @lru_cache(maxsize=8)
 def product_alltoall(topology: Topology) -> ProductAlltoall | None:
-    """Return the alltoall of a product. None: a machine is none, or its factors are too large.
+    """Return the alltoall of a product. None: the machine is none, or has too large factors.
 
     Raises:
-        UnreachableError: some rank does not reach another.
+        UnreachableError: A rank cannot reach another one.
     """
     machines = factorize(topology)
     if len(machines) < 2:

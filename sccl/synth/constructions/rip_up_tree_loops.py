@@ -1,4 +1,4 @@
-"""A timed tree grown by cheapest ways: compiled loops."""
+"""Grow a timed tree by cheapest paths: compiled loops."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _INFINITE_COST = 1e18
 def price_links(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     of_start: Any, of: Any, load: Any, room: Any, past: Any, sharp: float, cost: Any
 ) -> None:
-    """Set the cost of a send over each link in each step: high where a constraint has no room.
+    """Compute the cost of a send over each link in each step. Overloads are expensive.
 
     Args:
-        of: constraints of each link, from ``of_start`` on.
-        load: by constraint and step.
-        room: by constraint and step, its capacity.
-        past: by constraint and step, the earlier overload.
-        sharp: weight of the current overload.
-        cost: out: by link and step.
+        of_start: Index of each link's first entry of ``of``, and the total.
+        of: Constraints by link.
+        load: Load of each constraint, shape (constraints, steps).
+        room: Capacity of each constraint, shape (constraints, steps).
+        past: Weighted overloads of earlier passes, shape (constraints, steps).
+        sharp: Weight of the current overload.
+        cost: Output: shape (links, steps).
     """
     for link in range(cost.shape[0]):
         for step in range(cost.shape[1]):
@@ -38,7 +39,7 @@ def price_links(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
 def add_tree_load(  # noqa: PLR0913, PLR0917 - likewise
     in_link: Any, since: Any, of_start: Any, of: Any, load: Any, times: int
 ) -> None:
-    """Add a tree ``times`` to the loads of constraints in steps."""
+    """Add a tree ``times`` times to the loads of constraints."""
     for rank in range(len(in_link)):
         link = in_link[rank]
         if link >= 0:
@@ -60,17 +61,20 @@ def grow_tree(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     in_link: Any,
     since: Any,
 ) -> bool:
-    """Grow a tree until it has all ranks of ``order``. Return False if one is out of reach.
+    """Grow a tree until it contains all ranks of ``order``. Return False if one is out of reach.
 
-    Each rank in turn is joined by the cheapest path through time from the tree so far.
+    Each rank in turn is attached by the cheapest path through time from the tree so far.
 
     Args:
-        out_link: links that leave each rank, from ``out_start`` on.
-        cost: by link and step.
-        far, through, fresh: scratch, by time and rank.
-        in_link: out: the link by which the tree enters a rank. -1: it is a holder, or not in the
-            tree.
-        since: by rank, 0 for holders. Out: the time from which others hold it.
+        order: Ranks to attach.
+        out_start: Index of each rank's first entry of ``out_link``, and the total.
+        out_link: Links by source.
+        src: Source of each link.
+        dst: Destination of each link.
+        cost: Cost of a send, shape (links, steps).
+        far, through, fresh: Work space, shape (steps + 1, ranks).
+        in_link: Output: link by which the tree enters each rank. -1: a holder, or not in the tree.
+        since: Time from which each rank has the chunk, 0 for holders. Updated for the others.
     """
     steps = cost.shape[1]
     far[:, :] = _INFINITE_COST

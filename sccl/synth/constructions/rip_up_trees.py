@@ -1,11 +1,11 @@
-"""Broadcast by timed trees with congestion prices: no search, machines of any kind.
+"""Broadcast by timed trees with congestion prices, without search, for any machine.
 
-Rounds are spread over the steps as in the program of cuts through time. Trees, one for each chunk,
-are grown one after the other. One may overload a constraint in a step, at a price that rises with
-the overload and with the number of passes in which it occurred. After each pass all are grown
-again, and if that does not end, steps get more rounds. (Negotiated congestion, McMurchie and
-Ebeling, PathFinder, 1995, which routes wires.) Every result is an algorithm: its rounds are those
-that its fullest constraint needs.
+The rounds of the steps are those of the linear program of cuts through time. Each chunk has a tree,
+and the trees are grown one after the other. A tree may overload a constraint in a step, at a price
+that rises with the overload and with the number of passes in which it occurred. Each pass grows all
+trees again. If overloads remain, steps get more rounds. (This is the negotiated congestion of
+PathFinder, McMurchie and Ebeling 1995, which routes wires.) Every result is an algorithm: its
+rounds are those that its fullest constraint needs.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class _TreeSet:
     """Trees, and the rounds that they need.
 
     Attributes:
-        rounds: by step.
-        in_link: by chunk and rank, the link by which it comes. -1: it is there, or does not.
-        arrival: by chunk and rank, when it is there.
+        rounds: Rounds of each step.
+        in_link: Link by which each chunk enters each rank, shape (chunks, ranks). -1: none.
+        arrival: Time from which each rank has each chunk, shape (chunks, ranks).
     """
 
     rounds: list[int]
@@ -62,7 +62,7 @@ class _TreeSet:
 
 
 class _TreeMachine:
-    """A machine's links and constraints as arrays, and a demand of one class of chunks."""
+    """A machine's links and constraints as arrays, and a demand with one class of chunks."""
 
     def __init__(self, topology: Topology, collective: Collective, steps: int) -> None:
         ((holders, wanted),) = collective.chunk_classes()
@@ -88,7 +88,7 @@ class _TreeMachine:
         self.distance = np.array(distances(topology.successors(), self.holders))
 
     def join_orders(self, chunks: int) -> Iterator[IntArray]:
-        """Yield, for each chunk, the ranks to join: the farthest first, those alike shuffled."""
+        """Yield, for each chunk, the ranks to attach: farthest first, in random order if equal."""
         shuffled = np.random.default_rng(0)
         missing = np.array(self.missing, np.int64)
         for _ in range(chunks):
@@ -96,11 +96,12 @@ class _TreeMachine:
             yield shuffled_missing[np.argsort(-self.distance[shuffled_missing], kind="stable")]
 
     def grow_trees(self, rho: tuple[Fraction, ...], chunks: int, total: int | None) -> _TreeSet:
-        """Return the trees of so many chunks that need the fewest rounds, of all passes.
+        """Return the trees with the fewest rounds of all passes.
 
         Args:
-            rho: by step, in which ratio rounds are shared out, over C.
-            total: rounds that are enough, and that there are. None: as few as can be.
+            rho: Proportions of the rounds of each step, over C.
+            chunks: Number of trees.
+            total: Available rounds, at which the passes end. None: as few as possible.
         """
         from sccl.synth.constructions import rip_up_tree_loops  # noqa: PLC0415 - Numba is slow to load
 
@@ -147,18 +148,19 @@ class _TreeMachine:
 
     @property
     def work_per_tree(self) -> float:
-        """Return about how much growing a tree takes."""
+        """Return the approximate number of operations to grow a tree."""
         return self.steps * (self.ranks * len(self.missing) / 2 + 4 * len(self.src))
 
     def _num_passes(self, chunks: int) -> int:
-        """Return how often all trees may be grown."""
+        """Return the maximum number of passes."""
         return max(_MIN_PASSES, min(_MAX_PASSES, int(_MAX_WORK / (chunks * self.work_per_tree))))
 
     def algorithm(self, collective: Collective, grown: _TreeSet) -> Algorithm:
-        """Return the algorithm of trees, judged.
+        """Return the verified algorithm of trees.
 
         Args:
-            collective: with as many chunks.
+            collective: The collective, with one chunk per tree.
+            grown: The trees.
         """
         sends = tuple(
             make_send(chunk, int(self.src[link]), int(self.dst[link]), int(when) - 1)
@@ -171,7 +173,7 @@ class _TreeMachine:
 
 
 def _apportion_rounds(rho: tuple[Fraction, ...], chunks: int, total: int | None) -> IntArray:
-    """Return whole rounds by step near a ratio; ``total`` in all, if that is given."""
+    """Return integral rounds of each step in given proportions, with the sum ``total`` if given."""
     if total is None:
         return np.array([max(1, round(r * chunks)) for r in rho], np.int64)
     total_rho = sum(rho) or Fraction(1)
@@ -184,20 +186,21 @@ def _apportion_rounds(rho: tuple[Fraction, ...], chunks: int, total: int | None)
 
 
 def has_single_class(collective: Collective) -> bool:
-    """Return whether all chunks go from the same ranks to the same others."""
+    """Return whether all chunks have the same sources and the same destinations."""
     if RelationKind.SCATTERED in (collective.pre.kind, collective.post.kind):
-        return False  # each rank's own: known without a look at all chunks
+        return False  # each rank has its own class: saves building all classes
     return not collective.combining and len(collective.chunk_classes()) == 1
 
 
 def approach_bound(
     topology: Topology, collective: Collective, relaxation: TimedRelaxation
 ) -> Algorithm:
-    """Return an algorithm by trees with as small an R/C as they come to, judged.
+    """Return a verified algorithm by trees, with as small an R/C as they attain.
 
     Args:
-        collective: one that :func:`has_single_class`.
-        relaxation: of the number of steps, whose rounds are the first to be tried.
+        topology: The machine.
+        collective: Collective for which :func:`has_single_class` holds.
+        relaxation: Bound for the number of steps. Its rounds are tried first.
     """
     machine = _TreeMachine(topology, collective, relaxation.steps)
     rho = relaxation.rho or (relaxation.bound.value / relaxation.steps,) * relaxation.steps
@@ -215,7 +218,7 @@ def approach_bound(
 
 
 def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
-    """Return an algorithm by trees, or that cuts leave none. None: a solver may do better.
+    """Return an algorithm by trees, or Unsat by cuts. None: a solver may do better.
 
     Unknown: no trees were found, and a search would take too long.
     """

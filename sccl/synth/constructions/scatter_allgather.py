@@ -1,13 +1,13 @@
-"""Broadcast as a scatter and then an allgather, where both are known: any size, no search.
+"""Broadcast as a scatter followed by an allgather, at any size, without search.
 
 Each rank receives a part of all data, and sends it to all others: a chunk of rank n in the scatter
-is a chunk of rank n in the allgather. S and R add up. On square tori and hypercubes both attain
-their bounds, so that R/C is 2 (P - 1) / (P deg) with twice the fewest steps (van de Geijn, On
+is a chunk of rank n in the allgather. S and R add up. On square tori and hypercubes both phases
+attain their bounds, so R/C is 2 (P - 1) / (P deg) with twice the fewest steps (van de Geijn, On
 global combine operations, 1994, for one port).
 
-The allgather is a tree of one chunk, breadth first, in as many rotated copies as a rank has links,
-translated to all ranks. Rotations and translations map a link to any other, so the sends of one
-tree in a step are the load of every link in it.
+The allgather uses a breadth-first tree of one chunk, in as many rotated copies as a rank has links,
+translated to all ranks. Rotations and translations map a link to any other link. So the number of
+sends of one tree in a step is the load of every link in this step.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _MAX_VERIFIED_SENDS = 20_000_000  # sends of an allgather that are executed
 
 @dataclass(frozen=True, slots=True)
 class ScatterAllgather:
-    """A scatter and then an allgather.
+    """A scatter followed by an allgather.
 
     Attributes:
-        steps: of both.
+        steps: Steps of both phases.
         cost: R/C of the broadcast.
-        algorithm: that. None: it has too many sends to be written down.
+        algorithm: The broadcast. None: it has too many sends.
     """
 
     steps: int
@@ -52,10 +52,11 @@ class ScatterAllgather:
 
 @lru_cache(maxsize=16)
 def scatter_then_allgather(topology: Topology, collective: Collective) -> ScatterAllgather | None:
-    """Return a broadcast by a scatter and an allgather, both judged. None: one is not at hand.
+    """Return a verified broadcast by a scatter and an allgather. None: one phase is not known.
 
     Args:
-        collective: non-combining.
+        topology: The machine.
+        collective: Collective without reductions.
     """
     if (collective.pre.kind, collective.post.kind) != (RelationKind.ROOT, RelationKind.ALL):
         return None
@@ -74,9 +75,9 @@ def scatter_then_allgather(topology: Topology, collective: Collective) -> Scatte
 
 
 def breadth_first_allgather(topology: Topology) -> SymmetricAlgorithm | None:
-    """Return an allgather breadth first, judged. None: the machine is not known to be alike.
+    """Return a verified breadth-first allgather. None: the known symmetries do not suffice.
 
-    That is so where symmetries turn the links of a rank into one another, and move it to any other.
+    They must map any rank to any other, and the links of a rank to one another.
     """
     links = len(topology.successors()[0])
     far = distances(topology.successors(), [0])
@@ -100,7 +101,7 @@ def breadth_first_allgather(topology: Topology) -> SymmetricAlgorithm | None:
 def _build_broadcast(
     collective: Collective, first: Algorithm, second: SymmetricAlgorithm
 ) -> Algorithm | None:
-    """Return the broadcast, judged. None: it has too many sends."""
+    """Return the verified broadcast. None: it has too many sends."""
     ranks = first.topology.ranks
     parts = first.collective.chunks // ranks
     times = lcm(parts, second.collective.chunks)
@@ -120,7 +121,7 @@ def _build_broadcast(
 
 
 def _copy_sends(sends: Sequence[Send], copies: int, chunks: int, later: int) -> list[Send]:
-    """Return sends of so many copies of all chunks, some steps later."""
+    """Return the sends of copies of all chunks, ``later`` steps later."""
     return [
         make_send(s.chunk + copy * chunks, s.src, s.dst, s.step + later)
         for copy in range(copies)

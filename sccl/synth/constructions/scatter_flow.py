@@ -1,14 +1,16 @@
 """Scatter and gather at the limit: one flow through time, split into paths.
 
-If each chunk goes to one rank, all from or all to the same rank, chunks are a flow, and an integral
-flow is chunks: cuts through time prove the limit, and a maximum flow at integral rounds attains it
-(Ford and Fulkerson 1958, with capacities by step). No tree is priced.
+Suppose that each chunk has one destination, and all have the same source or the same destination.
+Then chunks are a flow, and an integral flow gives their paths. Cuts through time prove the limit. A
+maximum flow at integral rounds attains it (Ford and Fulkerson 1958, with capacities by step). No
+tree is priced.
 
-Integral rounds are sought that sum to the limit and satisfy all cuts so far. If the flow falls
-short, a cut is added. The vertices of the linear program would do as well, but take thousands of
-chunks: hypercube:10 with S = 10 has rounds in 630ths, and integral ones for C = 10 a rank. Among
-rounds that satisfy the cuts the nearest to *layers* are taken: data k links away leave in step S -
-k, or arrive in step k. On square tori that alone is a flow. Without it 32x32 took hundreds of cuts.
+The search looks for integral rounds that sum to the limit and satisfy all cuts so far. If the
+maximum flow is too small, it adds a cut. The vertices of the linear program would do as well, but
+need thousands of chunks: hypercube:10 with S = 10 has rounds in 630ths, and integral rounds for
+C = 10 per rank. Of the rounds that satisfy the cuts, the search takes those nearest to *layers*:
+data at distance k leave in step S - k, or arrive in step k. On square tori layers already admit the
+flow. Without them 32x32 took hundreds of cuts.
 """
 
 from __future__ import annotations
@@ -55,12 +57,15 @@ _FlowArcs = dict[tuple[int, int], list[list[int]]]
 
 @dataclass(slots=True)
 class _FlowProblem:
-    """A collective of one flow on a machine, for a number of steps.
+    """A collective that is a single flow, on a machine, for a number of steps.
 
     Attributes:
-        collective: at its smallest C.
-        flow: with ranks merged that are images of each other.
-        rows: of the cuts that are known. More are added.
+        topology: The machine.
+        collective: The collective, at its smallest C.
+        steps: Number of steps.
+        ends: Sources and sinks of the flow.
+        flow: The flow, with merged ranks that are images of each other.
+        rows: Rows of the known cuts. More rows are added.
     """
 
     topology: Topology
@@ -71,14 +76,15 @@ class _FlowProblem:
     rows: list[CutRow]
 
     def find_rounds(self, total: int, times: int, tries: int = _MAX_CUT_ROUNDS) -> list[int] | None:
-        """Return whole rounds, ``total`` in all, at which all chunks flow. None: not found.
+        """Return integral rounds with a given sum at which all chunks flow. None: not found.
 
         Args:
-            times: how often the chunks of the pattern are taken.
-            tries: rounds that are looked at, each of which adds cuts.
+            total: Sum of the rounds.
+            times: Multiple of the pattern's chunks.
+            tries: Maximum number of tried rounds. Each try adds cuts.
 
         Raises:
-            NoRoundsError: there are none: cuts leave none, and every algorithm satisfies these.
+            NoRoundsError: No integral rounds satisfy the cuts, which every algorithm satisfies.
         """
         made = CutRows(self.topology, self.collective, self.steps)
         layers = _layer_rounds(self.flow, total)
@@ -96,7 +102,7 @@ class _FlowProblem:
         return None
 
     def _rounds_within_cuts(self, total: int, times: int, layers: list[int]) -> list[int] | None:
-        """Return rounds that satisfy the cuts so far, near some others. None: not found."""
+        """Return rounds that satisfy the cuts so far, close to ``layers``. None: not found."""
         model = CpModel()
         rounds = [model.new_int_var(1, total, "") for _ in layers]
         model.add(sum(rounds) == total)
@@ -114,7 +120,7 @@ class _FlowProblem:
         return [solution.value(r) for r in rounds] if solution.has_solution else None
 
     def build_algorithm(self, rounds: list[int], times: int) -> Algorithm | None:
-        """Return the algorithm of these rounds, not yet judged. None: there is no such flow."""
+        """Return the algorithm of these rounds, not yet verified. None: there is no such flow."""
         flow = TimedFlow(self.topology, self.steps, self.ends, ())
         carried = flow.integral_flow(np.array(rounds, np.int64), times)
         if carried is None:
@@ -126,16 +132,18 @@ class _FlowProblem:
 
 
 class NoRoundsError(Exception):
-    """No integral rounds satisfy the necessary conditions."""
+    """No integral rounds satisfy the cuts."""
 
 
 def is_attained_by_layers(
     topology: Topology, collective: Collective, steps: int, cost: Fraction
 ) -> bool:
-    """Return whether layers show at once that chunks flow at a cost; no: that is not known.
+    """Return whether the rounds of layers admit the flow at a cost. False: it is not known.
 
     Args:
-        collective: at its smallest C.
+        topology: The machine.
+        collective: The collective, at its smallest C.
+        steps: Number of steps.
         cost: R/C.
     """
     question = _build_problem(topology, collective, steps)
@@ -151,13 +159,15 @@ def is_attained_by_layers(
 def attain_bound(
     topology: Topology, collective: Collective, relaxation: TimedRelaxation
 ) -> Algorithm | None:
-    """Return an algorithm at a bound by cuts through time, judged.
+    """Return a verified algorithm that attains a bound by cuts through time.
 
-    None if chunks are no single flow, links share budgets, no whole rounds were found at which the
-    flow exists, or it takes too many sends to be written down.
+    None: chunks are no single flow, links share budgets, no integral rounds with a flow were found,
+    or there are too many sends.
 
     Args:
-        collective: non-combining, at its smallest C.
+        topology: The machine.
+        collective: Collective without reductions, at its smallest C.
+        relaxation: The bound.
     """
     question = _build_problem(topology, collective, relaxation.steps, relaxation.rows)
     if question is None:
@@ -175,7 +185,7 @@ def attain_bound(
 
 
 def answer(instance: Instance) -> Sat | Unsat | None:
-    """Return whether there is an algorithm, where chunks are one flow. None: that is not known."""
+    """Decide whether an algorithm exists, if chunks are a single flow. None: it is not known."""
     begin = time.perf_counter()
     topology, collective, steps = instance.topology, instance.collective, instance.steps
     if (
@@ -205,11 +215,14 @@ def answer(instance: Instance) -> Sat | Unsat | None:
 def _build_problem(
     topology: Topology, collective: Collective, steps: int, cuts: Iterable[CutRow] = ()
 ) -> _FlowProblem | None:
-    """Return the question of a number of steps. None: none of one flow, or links share budgets.
+    """Return the flow problem for a number of steps. None: no single flow, or shared budgets.
 
     Args:
-        cuts: rows of cuts. Whole rounds need few of those that prove the limit, so that where no
-            bound is at hand it is not worth a linear program.
+        topology: The machine.
+        collective: The collective.
+        steps: Number of steps.
+        cuts: Rows of known cuts. Integral rounds need few of the cuts that prove the limit, so
+            without a known bound the linear program is not worth its time.
     """
     ends = single_flow_ends(collective)
     if ends is None or topology.budgets or any(len(holders) > 1 for holders, _ in ends.sources):
@@ -219,7 +232,7 @@ def _build_problem(
 
 
 def _integral_multiples(collective: Collective, relaxation: TimedRelaxation) -> Iterator[int]:
-    """Yield how often the chunks of the pattern are taken such that R at the bound is whole."""
+    """Yield multiples of the pattern's chunks for which R at the bound is integral."""
     unit = (relaxation.bound.value * collective.chunks).denominator
     while relaxation.bound.value * collective.chunks * unit < relaxation.steps:
         unit += (relaxation.bound.value * collective.chunks).denominator
@@ -229,9 +242,9 @@ def _integral_multiples(collective: Collective, relaxation: TimedRelaxation) -> 
 
 
 def _layer_rounds(flow: TimedFlow, total: int) -> list[int]:
-    """Return rounds by step in which data k links away leave k steps before the end.
+    """Return rounds of each step in which data at distance k leave k steps before the end.
 
-    If there is one sink, they arrive there k steps after the begin.
+    With one sink, data at distance k arrive there k steps after the begin.
     """
     forwards = len(flow.ends.sources) > 1
     rounds = [0] * flow.steps
@@ -245,10 +258,10 @@ def _layer_rounds(flow: TimedFlow, total: int) -> list[int]:
 def _flow_sends(
     collective: Collective, ends: FlowEnds, carried: IntegralFlow, steps: int
 ) -> Iterable[Send]:
-    """Yield the sends of all chunks: each walks to the end that all have in common.
+    """Yield the sends of all chunks. Each chunk walks along the flow to the common end of all.
 
-    It starts at its other end, backwards in time if that is its destination. The remaining flow at
-    a (rank, time) is balanced, so that no walk gets stuck.
+    It starts at its other end, and walks backwards in time if that is its destination. The
+    remaining flow is balanced at each (rank, time), so no walk gets stuck.
     """
     forwards = len(ends.sources) > 1
     next_hops: _FlowArcs = defaultdict(list)
@@ -271,7 +284,7 @@ def _flow_sends(
 def _walk_path(
     next_hops: _FlowArcs, begin: int, end: int, when: int, direction: int
 ) -> list[tuple[int, int, int]]:
-    """Remove a unit of the flow, and return its (time, here, there) without cycles."""
+    """Remove a path of one unit from the flow. Return its (time, from, to) without cycles."""
     at, hops = begin, list[tuple[int, int, int]]()
     while at != end:
         hop = next_hops[at, when][-1]
@@ -282,6 +295,6 @@ def _walk_path(
             hops.append((when, at, hop[0]))
         at, when = hop[0], when + direction
         before = [i for i, (_, rank, _) in enumerate(hops) if rank == at]
-        if before:  # it was here before, and may as well have stayed
+        if before:  # the rank occurs before: remove the cycle, the chunk waits instead
             del hops[before[0] :]
     return hops

@@ -1,4 +1,4 @@
-"""Links by node, and which nodes reach one another."""
+"""Group links by node, and find strongly connected components."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sccl.core.arrays import IntArray, UInt64Array
 def group_rows(
     key: NDArray[np.int64], within: NDArray[np.int64], groups: int
 ) -> tuple[UInt64Array, UInt64Array]:
-    """Return where each group begins, and the rows by group, each ordered by ``within``."""
+    """Return the first row of each group, and the rows by group, sorted by ``within``."""
     first = np.zeros(groups + 1, dtype=np.uint64)
     first[1:] = np.cumsum(np.bincount(key, minlength=groups))
     return first, np.lexsort((np.arange(len(key)), within, key)).astype(np.uint64)
 
 
 def distinct_columns(columns: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the columns that occur, in their order, and the place of each among them."""
-    if columns.size and (columns == columns[:, :1]).all():  # so it mostly is: sorting takes longer
+    """Return the distinct columns, sorted, and the index of each column among them."""
+    if columns.size and (columns == columns[:, :1]).all():  # the common case: saves sorting
         return columns[:, :1], np.zeros(columns.shape[1], dtype=np.int64)
     kinds, places = np.unique(columns, axis=1, return_inverse=True)
     return kinds, places.reshape(-1).astype(np.int64)
@@ -30,9 +30,10 @@ def distinct_columns(columns: IntArray) -> tuple[IntArray, IntArray]:
 def strong_components(
     src: NDArray[np.int64], dst: NDArray[np.int64], nodes: int
 ) -> NDArray[np.uint32]:
-    """Return the number of each node's component: who reach one another over the given links.
+    """Return the number of each node's strongly connected component over the given links.
 
-    Forward and backward searches from each node that has none yet: linear where links go both ways.
+    Each component takes a forward and a backward search. The total is linear if links have both
+    directions.
     """
     component = np.full(nodes, -1, dtype=np.int64)
     pairs = list(zip(src.tolist(), dst.tolist(), strict=True))
@@ -58,7 +59,7 @@ def _adjacent(pairs: Iterable[tuple[int, int]], nodes: int) -> list[list[int]]:
 def _reachable_nodes(
     adjacent: list[list[int]], start: int, component: NDArray[np.int64]
 ) -> set[int]:
-    """Return the nodes without a component that are reached through such."""
+    """Return the nodes without a component that can be reached through such nodes."""
     seen, todo = {start}, [start]
     while todo:
         for neighbor in adjacent[todo.pop()]:

@@ -29,22 +29,21 @@ class NetworkArrays(NamedTuple):
         busy: Ticks of each kind until the link is free again.
         lag: Ticks of each kind from then until the chunk arrives.
         hold: Ticks of each kind until it releases its share of budgets.
-        queue: Kind and turn of each link.
-        turns: Number of turns. Links of one turn, among those that share budgets, hardly share any.
+        queue: Kind and turn of each link, as one number.
+        turns: Number of turns, see :func:`route_turns`. Links of one turn rarely share budgets.
         in_first: Index of each node's part of ``into``, and the total.
         into: Links by destination, the cheapest first.
         out_first: Index of each node's part of ``out``, and the total.
         out: Links by source.
-        soon: For each link: number of chunks that cheaper links bring to its destination while it
-            is busy.
+        soon: Number of chunks that cheaper links bring to each link's destination while it is busy.
         level: Level of each kind. At level 0 no node has near nodes.
-        near: By level and node: group of near nodes. Not read at level 0.
+        near: Group of near nodes, by level and node. Not read at level 0.
         pipes_first: Index of each link's part of ``pipes``, and the total.
-        pipes: Budgets by link.
-        weight: By link and budget: use of the budget.
+        pipes: Budgets, ordered by link.
+        weight: Use of the budget, for each entry of ``pipes``.
         room: Capacity of each budget.
         members_first: Index of each budget's part of ``members``, and the total.
-        members: Links by budget.
+        members: Links, ordered by budget.
     """
 
     src: UInt64Array
@@ -71,25 +70,27 @@ class NetworkArrays(NamedTuple):
 
     @property
     def nodes(self) -> int:
-        """Return how many nodes there are."""
+        """Return the number of nodes."""
         return len(self.in_first) - 1
 
     @property
     def cost(self) -> IntArray:
-        """Return of each link the ticks from its start until the chunk has arrived."""
+        """Return the ticks of each link from its start to the arrival of the chunk."""
         return (self.busy + self.lag)[self.kind.astype(np.int64)]
 
     @property
     def is_uniform(self) -> bool:
-        """Return whether links can go in step: all cost the same, and nothing else holds them."""
+        """Return whether all links have equal costs and share no budgets."""
         return len(self.busy) == 1 and not self.lag.any() and not len(self.room)
 
 
 def build_arrays(topology: Topology, clock: Clock, crossings: Routes) -> NetworkArrays:
-    """Return the arrays of a machine, for chunks that are all of one size.
+    """Return the arrays of a machine, for chunks of one size.
 
     Args:
-        crossings: its ways from rank to rank.
+        topology: The machine.
+        clock: Ticks of links.
+        crossings: Routes from rank to rank.
     """
     shared = shared_resources(topology, clock, crossings)
     src, dst = crossings.src, crossings.dst
@@ -130,9 +131,9 @@ def build_arrays(topology: Topology, clock: Clock, crossings: Routes) -> Network
 def _cheaper_arrivals(
     crossings: Routes, in_first: UInt64Array, into: UInt64Array, kind: IntArray, busy: IntArray
 ) -> UInt64Array:
-    """Return how many chunks cheaper links bring to where each link leads, while it is busy.
+    """Return the number of chunks that cheaper links bring to a link's end while it is busy.
 
-    Ways that end with one link bring no more than that does.
+    Routes with the same last link count as one.
     """
     soon = np.zeros(len(kind), dtype=np.uint64)
     if (kind == kind[:1]).all():
@@ -157,7 +158,7 @@ def route_turns(topology: Topology, crossings: Routes) -> tuple[IntArray, IntArr
     """
     node = np.arange(topology.ranks + len(topology.switches))
     inner = [k.edge for k in topology.links if min(k.edge) >= topology.ranks]
-    for _ in inner:  # as far as any switch is from another
+    for _ in inner:  # at most the largest distance between switches
         lower = node.copy()
         for u, v in inner:
             lower[u] = lower[v] = min(lower[u], lower[v])
@@ -176,13 +177,13 @@ def route_turns(topology: Topology, crossings: Routes) -> tuple[IntArray, IntArr
 
 
 def _levels(costs: IntArray) -> IntArray:
-    """Return the level of each cost: costs within a factor of about 1.4 are of one."""
+    """Return the level of each cost. Costs of one level are within a factor of about 1.4."""
     steps = np.round(2 * np.log2(costs / costs[0])).astype(np.int64)
     return np.unique(steps, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _near_groups(src: IntArray, dst: IntArray, level: IntArray, nodes: int) -> NDArray[np.uint32]:
-    """Return the group of every node at every level: who reach one another by links below it."""
+    """Return the component of each node over the links below each level, shape (levels * nodes)."""
     rows = [np.zeros(nodes, dtype=np.uint32)]
     groups = 0
     for above in range(1, int(level.max()) + 1):

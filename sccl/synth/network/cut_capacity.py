@@ -1,4 +1,4 @@
-"""Compute the largest amount that links can carry by a tick, each alone and within budgets."""
+"""Compute upper bounds on the amount that links carry by a tick, separately and within budgets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sccl.synth.network.transfers import stalled_error
 
 
 class LinkGroup(NamedTuple):
-    """Links that are looked at together.
+    """Links that are considered together.
 
     Attributes:
-        pace: bytes a tick that they carry together. None: that is not limited.
-        wait: ticks in which the budget carries nothing, at the least.
-        kinds: how many links there are of each kind.
+        pace: Rate of their common budget, bytes per tick. None: no budget.
+        wait: Minimum number of ticks in which the budget carries nothing.
+        kinds: Number of links of each kind.
     """
 
     pace: Fraction | None
@@ -35,13 +35,15 @@ class LinkGroup(NamedTuple):
 class CutCapacity:
     """The links of a machine, including links of switches.
 
-    A link carries nothing before the first byte can reach it, and its last bytes must travel to
-    their destination. These waiting ticks are summed.
+    A link carries nothing before the first byte can reach it. After its last bytes have passed,
+    they must still travel to their destination. The ticks of both are added.
 
     Args:
-        come: For each rank: ticks before which it has no data that others need.
-        go: For each rank: ticks from the arrival of a chunk there to its nearest destination.
-        backwards: Whether schedules are read backwards on the reversed machine. Budgets and
+        topology: The machine.
+        clock: Ticks of links.
+        come: Ticks before which each rank has no data that others need.
+        go: Ticks from the arrival of a chunk at each rank to its nearest destination.
+        backwards: Whether schedules are reversed in time, on the reversed machine. Budgets and
             switches are then used as on the machine itself, from the destination of a chunk.
     """
 
@@ -90,18 +92,18 @@ class CutCapacity:
         return bool(self.topology.budgets)
 
     def _before(self, come: IntArray) -> IntArray:
-        """Return for each link the ticks before which no needed byte can reach it."""
+        """Return the ticks before which no needed byte can reach each link."""
         node_ticks = np.concatenate([come, np.full(len(self.topology.switches), UNREACHABLE)])
         stored = self._is_stored(self._to)
         inner = np.flatnonzero(self._to >= self.topology.ranks)
-        for _ in self.topology.switches:  # at most so many, one after the other
+        for _ in self.topology.switches:  # a path passes each switch at most once
             step = np.where(stored, self.beta, 0) + self.alpha + node_ticks[self._from]
             np.minimum.at(node_ticks, self._to[inner], step[inner])
         link_ticks: IntArray = np.minimum(node_ticks, UNREACHABLE)[self._from]
         return link_ticks
 
     def _after(self, go: IntArray, *, alphas_overlap: bool = False) -> IntArray:
-        """Return for each link the least ticks that its last data still need to a destination.
+        """Return the least ticks from each link's last byte to its arrival at a destination.
 
         Args:
             alphas_overlap: Whether a cut-through switch spends the alpha of its outgoing link while
@@ -118,29 +120,29 @@ class CutCapacity:
         return link_ticks
 
     def _subtract_cut_through(self, link_ticks: IntArray) -> IntArray:
-        """Return these ticks minus those by which a switch can send ahead of the last byte.
+        """Subtract the ticks by which a cut-through switch can send ahead of the last byte.
 
-        If alphas occupy links, all bytes but the last may have left a cut-through switch when that
-        one arrives.
+        If alphas occupy links, all bytes but the last may have left a cut-through switch when the
+        last one arrives.
         """
         if self.clock.model is AlphaModel.TRAVELS:
             return link_ticks
         into = (self._to >= self.topology.ranks) & ~self._is_stored(self._to)
-        ahead: IntArray = np.where(into, self.beta - self.beta.min(), 0)  # alpha, too, may be over
+        ahead: IntArray = np.where(into, self.beta - self.beta.min(), 0)  # alpha may have passed
         left: IntArray = np.maximum(link_ticks - ahead, 0)
         return left
 
     def _is_stored(self, nodes: IntArray) -> IntArray:
-        """Return of each link whether a chunk is whole at one of its ends before it goes on."""
+        """Return whether each node in a list stores whole chunks before it forwards them."""
         stores = [True] * self.topology.ranks + [not s.cut_through for s in self.topology.switches]
         return np.array(stores)[nodes]
 
     def carry_ticks(self, links: IntArray, chunks: int) -> int:
-        """Return the first tick by which some links can have carried so many chunks."""
+        """Return the first tick by which links can have carried a number of chunks."""
         return self.first_tick(self.group_links(links), chunks)
 
     def first_tick(self, parts: tuple[LinkGroup, ...], chunks: int) -> int:
-        """Return the first tick by which groups of links can have carried so many chunks.
+        """Return the first tick by which groups of links can have carried a number of chunks.
 
         Raises:
             UnreachableError: They never can.
@@ -153,11 +155,13 @@ class CutCapacity:
         return self._cache[key]
 
     def carry_times(self, links: IntArray, tick: int, max_chunks: int) -> IntArray:
-        """Return the first ticks by which some links can have carried 1, 2, .. chunks.
+        """Return the first ticks by which links can have carried 1, 2, .. chunks.
 
         Args:
-            tick: none after it.
-            max_chunks: chunks. While an alpha passes, links can carry thousands of small ones.
+            links: The links.
+            tick: Latest tick to return.
+            max_chunks: Largest number of chunks. During an alpha, links can carry thousands of
+                small ones.
         """
         times = [self._times(part, tick, max_chunks) for part in self.group_links(links)]
         return np.sort(np.concatenate(times))[:max_chunks]
@@ -189,7 +193,7 @@ class CutCapacity:
         return low
 
     def group_links(self, links: IntArray) -> tuple[LinkGroup, ...]:
-        """Return links by disjoint budgets."""
+        """Divide links into groups by disjoint budgets."""
         if not self._budgets:
             kinds = np.bincount(self.kind[links], minlength=len(self._busy))
             return (LinkGroup(None, 0, tuple(kinds.tolist())),)
@@ -211,7 +215,7 @@ class CutCapacity:
         return tuple(np.bincount(kinds, minlength=len(self._busy)).tolist())
 
     def carried_chunks(self, tick: int, parts: Sequence[LinkGroup]) -> int:
-        """Return how many chunks groups of links can have carried by a tick."""
+        """Return the maximum number of chunks that groups of links can have carried by a tick."""
         each = np.maximum(tick - self._wait, 0) // self._busy
         total = 0
         for part in parts:

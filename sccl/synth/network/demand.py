@@ -14,7 +14,7 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def build_demand(collective: Collective) -> Demand:
-    """Return who holds and who wants which chunk."""
+    """Return the demand of a collective."""
     held = _relation_pairs(collective.pre, collective)
     if collective.post.kind is RelationKind.ALL:
         return Demand(collective.num_chunks, *held)

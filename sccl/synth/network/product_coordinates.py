@@ -1,4 +1,4 @@
-"""The coordinates of ranks, where the links of a machine make a product."""
+"""Find coordinates of ranks in a machine whose links form a Cartesian product."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Coordinates = tuple[tuple[int, ...], ...]
 
 
 def find_coordinates(ranks: int, edges: Sequence[Edge]) -> Coordinates:
-    """Return the coordinates of each rank in the finest product that the links make.
+    """Return the coordinates of each rank in the finest product of the links.
 
-    Links are of one factor if distances say so, or if they meet and close no square: the relation
-    of Djokovic and Winkler, and that of Feder (1992), taken together.
+    Two links belong to one factor if distances require it, or if they meet and are in no common
+    square. These are the relation of Djokovic and Winkler, and that of Feder (1992), together.
     """
     pairs = sorted({(min(edge), max(edge)) for edge in edges})
     near = np.zeros((ranks, ranks), np.int64)

@@ -41,7 +41,7 @@ class RelayDistances:
         all_nodes = range(paths.nodes)
         self.far = np.stack(
             [paths.distances_from([rank]) for rank in all_nodes]
-        )  # from each to each
+        )  # between all ranks
 
     def nearest(self, ends: IntArray, inside: IntArray) -> IntArray:
         """Return, for k = 1, 2, .., the least distance to the k nearest ranks of a group.
@@ -58,14 +58,16 @@ class RelayDistances:
 def spread_ticks(
     pipes: CutCapacity, links: IntArray, near: IntArray, chunks: int, lower_bound: int
 ) -> int:
-    """Return the first tick by which so many chunks can have come to all of a group.
+    """Return a lower bound on the tick by which chunks have reached all ranks of a group.
 
     Args:
+        pipes: Links of the machine.
         links: Links into the group.
         near: Distances to its nearest ranks.
-        lower_bound: Tick that is returned if the chunks can have come by then.
+        chunks: Number of chunks.
+        lower_bound: Another lower bound, which is returned if this one is not larger.
     """
-    places = chunks * len(near)  # and each that enters has come to one at least
+    places = chunks * len(near)
     low = max(pipes.carry_ticks(links, chunks), lower_bound)
     high = pipes.carry_ticks(links, chunks) + int(near[-1])
     if high >= UNREACHABLE or high <= low:
@@ -81,13 +83,15 @@ def spread_ticks(
 def first_feasible_tick(  # noqa: PLR0913, PLR0917 - independent inputs
     pipes: CutCapacity, into: IntArray, within: IntArray, ranks: int, chunks: int, low: int
 ) -> int:
-    """Return the first tick, from one on, by which links of a group can bring it so many chunks.
+    """Return the first tick, ``low`` or later, by which links can bring chunks to a whole group.
 
     Args:
-        pipes: that know of no ticks in which nothing is there or wanted.
-        into: links that lead into the group.
-        within: those that lead from the group to its ranks.
-        ranks: how many it has.
+        pipes: Links of the machine, without waiting ticks for first and last bytes.
+        into: Links into the group.
+        within: Links between nodes of the group that end at its ranks.
+        ranks: Number of ranks of the group.
+        chunks: Number of chunks.
+        low: Lower bound on the tick.
     """
     high, step = low, max(low // 16, 1)
     while True:
@@ -108,16 +112,19 @@ def first_feasible_tick(  # noqa: PLR0913, PLR0917 - independent inputs
 
 
 def _is_feasible(times: Sequence[IntArray], of: tuple[int, int], tick: int) -> bool:
-    """Return whether the inequality holds up to some tick, for every while before it.
+    """Return whether the inequality of this module holds at a tick, for all t.
 
-    It does where n D entered, or were carried within.
+    It suffices that n D chunks enter or are carried within the group.
 
     Args:
-        times: by then, of links into the group and of those within.
+        times: Ticks up to ``tick`` by which links into the group, and links within it, can have
+            carried 1, 2, .. chunks.
+        of: Number of ranks n, and number of chunks D.
+        tick: The tick T.
     """
     ranks, chunks = of
     entries, within = times
-    before = np.searchsorted(entries, entries)  # E(T - t), for the t that begin with an entry
+    before = np.searchsorted(entries, entries)  # E(T - t), for each t that starts at an entry
     missing = np.maximum(chunks - np.append(before, len(entries)), 0)
     whiles = np.append(tick - entries + 1, 0)
     carried = np.searchsorted(within, whiles, side="right")

@@ -89,7 +89,7 @@ def shared_resources(topology: Topology, clock: Clock, crossings: Routes) -> Sha
 
 
 def _shared_links(crossings: Routes, links: int) -> Iterator[_Uses]:
-    """Yield the links that several ways share, one chunk at a time."""
+    """Yield the links that several routes share. Each carries one chunk at a time."""
     order = np.argsort(crossings.link, kind="stable")
     ends = np.searchsorted(crossings.link[order], np.arange(links + 1))
     path = crossings.route
@@ -101,10 +101,10 @@ def _shared_links(crossings: Routes, links: int) -> Iterator[_Uses]:
 
 
 def _switch_buffers(topology: Topology, crossings: Routes) -> Iterator[_Uses]:
-    """Yield the switches that store chunks and have few places for them.
+    """Yield the switches that store chunks in a limited buffer.
 
-    A place is taken from when a link to the switch begins, as the simulator has it, and given back
-    when the next link is done.
+    As in the simulator, a buffer is occupied from the start of the link to the switch until the
+    next link has finished.
     """
     dst = np.array([k.dst for k in topology.links], dtype=np.int64)[crossings.link]
     path, end = crossings.route, crossings.offset + crossings.busy
@@ -140,10 +140,10 @@ def _budget_uses(topology: Topology, clock: Clock, crossings: Routes) -> Iterato
 
 
 def _merge_uses(uses: _Uses) -> _Uses:
-    """Return the uses of one thing, those of a way together: from the first to the last of them.
+    """Merge the uses of a resource by the same route, from the first to the last of them.
 
-    The weight is the most that a way uses at a time. Links behind a switch that stores chunks are
-    used after those in front of it.
+    The weight is the maximum at any time. Links behind a switch that stores chunks are used after
+    those in front of it.
     """
     paths, which = np.unique(uses.route, return_inverse=True)
     if len(paths) == len(uses.route):
@@ -155,12 +155,12 @@ def _merge_uses(uses: _Uses) -> _Uses:
     change = np.concatenate([-uses.weight, uses.weight])
     order = np.lexsort((change, np.concatenate([uses.end, uses.begin]), of))
     weight = np.zeros(len(paths), dtype=np.int64)
-    np.maximum.at(weight, of[order], np.cumsum(change[order]))  # each way's changes sum up to 0
+    np.maximum.at(weight, of[order], np.cumsum(change[order]))  # changes of a route sum up to 0
     return _Uses(uses.room, paths, begin, end, weight)
 
 
 def budget_pace(topology: Topology, clock: Clock, budget: int) -> Fraction:
-    """Return the bytes a tick that a budget carries."""
+    """Return the rate of a budget, bytes per tick."""
     speed = Fraction(str(topology.budget_speeds()[budget]))
     return topology.budgets[budget].chunks_per_round * speed * clock.tick_ps / 1000
 

@@ -38,7 +38,7 @@ LinkPath = tuple[int, ...]
 
 
 class Routes(NamedTuple):
-    """All such paths. On a machine without switches they are its links, in order.
+    """Routes of a machine. Without switches they are its links, in order.
 
     Attributes:
         src: Source rank of each path.
@@ -62,7 +62,7 @@ class Routes(NamedTuple):
 
     @property
     def route(self) -> IntArray:
-        """Return of each link in the columns which way it is a part of."""
+        """Return the route of each entry of the link columns."""
         return np.repeat(np.arange(len(self.src)), np.diff(self.first))
 
 
@@ -81,7 +81,10 @@ def build_routes(
     """Return the paths of a machine, for chunks of one size.
 
     Args:
-        factors: Paths to use, each with a factor of its time. None: all, without factors.
+        topology: The machine.
+        clock: Ticks of links.
+        factors: Factors of the time of routes, see :data:`Factors`. None: all routes, without
+            factors.
         with_detours: Whether to keep paths that block others next to links that cost no more.
         waits: Whether bytes wait in cut-through switches that store any number of chunks.
 
@@ -123,16 +126,19 @@ def build_routes(
 def _add_switch_waits(
     topology: Topology, link: IntArray, segment: IntArray, each: IntArray, passing: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return how much later each link begins if bytes wait in switches, and how long it is busy.
+    """Return the later start of each link if bytes wait in switches, and its busy time.
 
-    Ahead of the slowest link of its segment a link begins with the first byte and takes no longer
-    than the links so far. From the slowest on it ends with the last byte and takes no longer than
-    the links to come. So no byte leaves a switch before it has come, and none arrives later.
+    Before the slowest link of its segment, a link starts with the first byte, and takes no longer
+    than the slowest link so far. From the slowest link on, it ends with the last byte, and takes no
+    longer than the slowest of the remaining links. So no byte leaves a switch before its arrival,
+    and none arrives later.
 
     Args:
-        segment: of each link.
-        each: ticks in which a chunk passes each link by itself.
-        passing: the most of these in each link's segment.
+        topology: The machine.
+        link: Links of all routes.
+        segment: Segment of each link.
+        each: Ticks in which a chunk passes each link alone.
+        passing: Maximum of these ticks in each link's segment.
     """
     room = [False] * topology.ranks + [switch.buffer_chunks is None for switch in topology.switches]
     splits = np.array(room)[np.array([k.src for k in topology.links], dtype=np.int64)[link]]
@@ -146,7 +152,7 @@ def _add_switch_waits(
 
 
 def _running_maximum(values: IntArray, group: IntArray) -> IntArray:
-    """Return the greatest of each group's values up to each. Those of a group are neighbours."""
+    """Return the running maximum of values within groups. Values of a group are adjacent."""
     maxima = values.copy()
     after = np.flatnonzero(group[1:] == group[:-1]) + 1
     while (lower := maxima[after] < maxima[after - 1]).any():
@@ -155,11 +161,11 @@ def _running_maximum(values: IntArray, group: IntArray) -> IntArray:
 
 
 def _route_columns(topology: Topology, *, with_detours: bool) -> tuple[IntArray, IntArray]:
-    """Return of each way, and one more, where its links begin, and the links.
+    """Return the index of each route's first link, plus the total, and the links of all routes.
 
     Raises:
-        TooLargeError: there are more ways than are taken.
-        UnreachableError: there are none.
+        TooLargeError: There are too many routes.
+        UnreachableError: There are none.
     """
     if topology.links and not topology.switches:
         count = len(topology.links)
@@ -177,10 +183,10 @@ def _route_columns(topology: Topology, *, with_detours: bool) -> tuple[IntArray,
 def _select_routes(
     topology: Topology, first: IntArray, link: IntArray, factors: Factors
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the columns of the ways that are taken, and how much slower each of their links is.
+    """Return the columns of the selected routes, and the time factor of each of their links.
 
     Raises:
-        UnreachableError: there are none.
+        UnreachableError: No route is selected.
     """
     src = np.array([k.src for k in topology.links], dtype=np.int64)[link[first[:-1]]]
     dst = np.array([k.dst for k in topology.links], dtype=np.int64)[link[first[1:] - 1]]
@@ -194,7 +200,7 @@ def _select_routes(
 
 
 def passing_ticks(topology: Topology, clock: Clock) -> IntArray:
-    """Return the ticks that a chunk takes to pass each link, no faster than a budget lets it."""
+    """Return the ticks in which a chunk passes each link, limited by the rates of budgets."""
     min_ticks = np.array(clock.beta[0], dtype=np.int64)
     if not topology.budgets:
         return min_ticks
@@ -218,11 +224,14 @@ def inter_switch_links(topology: Topology) -> NDArray[np.bool_]:
 def _shared_passing_ticks(
     topology: Topology, clock: Clock, link: IntArray, segment: IntArray
 ) -> IntArray:
-    """Return the ticks that a chunk takes at least to pass links of one budget at the same time.
+    """Return the least ticks in which a chunk passes all links of one budget at the same time.
 
     Args:
-        segment: the part of a way to which each link belongs. A chunk is whole between two parts,
-            so it passes their links at different times.
+        topology: The machine.
+        clock: Ticks of links.
+        link: Links of all routes.
+        segment: Segment of each link. A chunk is stored between two segments, so it passes their
+            links at different times.
     """
     min_ticks = np.zeros(len(link), dtype=np.int64)
     if not (topology.switches and topology.budgets):
@@ -236,7 +245,7 @@ def _shared_passing_ticks(
 
 
 def _segment_ends(topology: Topology, link: IntArray, first: IntArray) -> NDArray[np.bool_]:
-    """Return whether a chunk is whole at the end of each link before it goes on."""
+    """Return whether a chunk is stored as a whole at the end of each link."""
     stores = [True] * topology.ranks + [not switch.cut_through for switch in topology.switches]
     ends = np.array(stores)[np.array([k.dst for k in topology.links], dtype=np.int64)[link]]
     ends[first[1:] - 1] = True
@@ -244,10 +253,10 @@ def _segment_ends(topology: Topology, link: IntArray, first: IntArray) -> NDArra
 
 
 def _paths(topology: Topology) -> Iterator[LinkPath]:
-    """Yield the links between ranks, then the ways through switches.
+    """Yield the links between ranks, and the routes through switches.
 
     Raises:
-        TooLargeError: there are more than are taken.
+        TooLargeError: There are too many routes.
     """
     out: dict[int, list[int]] = {}
     for i, link in enumerate(topology.links):
@@ -268,7 +277,7 @@ def _paths(topology: Topology) -> Iterator[LinkPath]:
 
 @lru_cache(maxsize=8)
 def has_dominated_routes(topology: Topology) -> bool:
-    """Return whether some ways hold others up beside links that cost no more."""
+    """Return whether some routes block others although direct links cost no more."""
     ranks = topology.ranks
     if not topology.switches or all(max(k.edge) >= ranks for k in topology.links):
         return False
@@ -282,7 +291,7 @@ def _dominated_routes(topology: Topology, paths: Sequence[LinkPath]) -> frozense
         return frozenset()
     alphas = [Fraction(str(k.alpha_us)) for k in links]
     met: dict[int, set[tuple[Fraction, Fraction]]] = {}
-    for path in paths:  # from either end, as some are read backwards
+    for path in paths:  # from both ends, because some routes are reversed in time
         before, after = Fraction(0), sum((alphas[link] for link in path), Fraction(0))
         for link in path:
             after -= alphas[link]
@@ -314,7 +323,7 @@ def _routes_from_link(
 
 
 def _switch_paths(topology: Topology, out: dict[int, list[int]], entry: int) -> Iterator[LinkPath]:
-    """Yield the shortest ways from a switch out to ranks, by where they leave the switches."""
+    """Yield the shortest paths from a switch to ranks, for each switch at which they leave."""
     reached: dict[int, list[LinkPath]] = {entry: [()]}
     front = [entry]
     while front:

@@ -1,4 +1,4 @@
-"""Shortest ways, in ticks."""
+"""Shortest paths, in ticks."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ def _relax(
     cost: NDArray[np.int64],
     node_ticks: NDArray[np.int64],
 ) -> None:
-    """Lower the ticks of every node to those of the shortest way from nodes that have some.
-
-    Nodes are looked at again when theirs were lowered (Bellman and Ford, with a queue).
+    """Lower the ticks of all nodes to those of shortest paths (Bellman and Ford, with a queue).
 
     Args:
-        node_ticks: ticks of each node; FAR where none is known.
+        first: Index of each node's first entry of ``links``, and the total.
+        links: Links by node.
+        ends: Other end of each link.
+        cost: Ticks of each link.
+        node_ticks: Ticks of each node, UNREACHABLE if unknown. Updated.
     """
     nodes = len(node_ticks)
     queue = np.empty(nodes, dtype=np.int64)
@@ -79,6 +81,7 @@ class ShortestPaths:
     """Shortest paths of a machine, computed on demand.
 
     Args:
+        net: The machine.
         cost: Ticks of each link. None: its own cost.
     """
 
@@ -90,21 +93,21 @@ class ShortestPaths:
         self._into = net.in_first.astype(np.int64), net.into.astype(np.int64)
 
     def distances_from(self, sources: list[int]) -> NDArray[np.int64]:
-        """Return the ticks of every node from the nearest of some; FAR: there is no way."""
+        """Return the ticks from the nearest source to each node, or UNREACHABLE."""
         node_ticks = np.full(self.nodes, UNREACHABLE, dtype=np.int64)
         node_ticks[sources] = 0
         _relax(*self._out, self.dst, self.cost, node_ticks)
         return node_ticks
 
     def distances_to(self, ranks: list[int]) -> NDArray[np.int64]:
-        """Return the ticks of every node to the nearest of some; FAR: there is no way."""
+        """Return the ticks from each node to the nearest destination, or UNREACHABLE."""
         node_ticks = np.full(self.nodes, UNREACHABLE, dtype=np.int64)
         node_ticks[ranks] = 0
         _relax(*self._into, self.src, self.cost, node_ticks)
         return node_ticks
 
     def predecessors(self, sources: list[int]) -> list[int]:
-        """Return the node before each on a shortest way from the nearest of some. -1: none."""
+        """Return the node before each node on a shortest path from the nearest source. -1: none."""
         far = self.distances_from(sources)
         before = np.full(self.nodes, -1, dtype=np.int64)
         on_way = np.flatnonzero(

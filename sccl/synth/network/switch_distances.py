@@ -26,11 +26,13 @@ _Passing = tuple[int, int]
 def nearest_paths(
     topology: Topology, clock: Clock, net: NetworkArrays, *, backwards: bool = False
 ) -> ShortestPaths:
-    """Return the shortest ways of a machine, none longer than any way through its switches.
+    """Return shortest paths of a machine whose lengths also bound all paths through its switches.
 
     Args:
-        net: of the same machine and clock.
-        backwards: as of :func:`nearest_ticks`.
+        topology: The machine.
+        clock: Ticks of links.
+        net: Arrays of the same machine and clock.
+        backwards: See :func:`nearest_ticks`.
     """
     ends = net.src.astype(np.int64), net.dst.astype(np.int64)
     return ShortestPaths(net, nearest_ticks(topology, clock, *ends, net.cost, backwards=backwards))
@@ -48,10 +50,12 @@ def nearest_ticks(  # noqa: PLR0913 - columns of ways
     """Return the ticks of paths, none more than any path through switches between the same ranks.
 
     Args:
+        topology: The machine.
+        clock: Ticks of links.
         src: Source rank of each path.
         dst: Destination rank of each path.
         cost: Cost of each path in ticks.
-        backwards: Whether schedules are read backwards on the reversed machine, so that a chunk
+        backwards: Whether schedules are reversed in time, on the reversed machine, so that a chunk
             passes each path from its end.
     """
     if not (
@@ -67,9 +71,10 @@ def nearest_ticks(  # noqa: PLR0913 - columns of ways
 
 
 def has_detours(topology: Topology) -> bool:
-    """Return whether some ranks are joined by ways that are none of those that are planned over.
+    """Return whether some paths between ranks are not among the planned routes.
 
-    So it is where switches are joined by several, and where some may be left out beside links.
+    There are such paths if switches are joined by several paths, or if routes are left out because
+    of direct links.
     """
     if has_dominated_routes(topology):
         return True
@@ -79,14 +84,14 @@ def has_detours(topology: Topology) -> bool:
     low, high = np.array(sorted(between), dtype=np.int64).T - topology.ranks
     ends, others = np.concatenate([low, high]), np.concatenate([high, low])
     parts = len(np.unique(strong_components(ends, others, len(topology.switches))))
-    return len(low) > len(topology.switches) - parts  # as a forest has
+    return len(low) > len(topology.switches) - parts  # a forest has that many
 
 
 def has_overlapping_alphas(topology: Topology, clock: Clock) -> bool:
-    """Return whether a switch may spend the alpha of a link while a slower one brings the bytes.
+    """Return whether a switch may spend a link's alpha while a slower link brings the bytes.
 
-    Plans do not count on that: their ways take all alphas and the slowest passing. Links that all
-    take the same ticks to pass leave nothing to gain.
+    Planned routes take the sum of all alphas and the slowest passing time, without this overlap. If
+    a chunk passes all links in the same number of ticks, there is no difference.
     """
     return (
         clock.model is AlphaModel.OCCUPIES
@@ -96,16 +101,16 @@ def has_overlapping_alphas(topology: Topology, clock: Clock) -> bool:
 
 
 def _has_switch_waits(topology: Topology, clock: Clock) -> bool:
-    """Return whether plans let a message wait for a tick at a switch where it need not.
+    """Return whether plans let a message wait at a switch for a tick without need.
 
-    So they do around links between switches, where alphas are 0.
+    They do so at links between switches, whose alphas may be 0.
     """
     inner = any(min(link.edge) >= topology.ranks for link in topology.links)
     return inner and min(clock.alpha) == 0
 
 
 class _SwitchDistances:
-    """From ranks through switches to others, the fewest ticks."""
+    """Shortest times from ranks to ranks through any number of switches, in ticks."""
 
     def __init__(self, topology: Topology, clock: Clock, *, backwards: bool) -> None:
         self.ranks, self.overlap = topology.ranks, has_overlapping_alphas(topology, clock)
@@ -119,7 +124,7 @@ class _SwitchDistances:
         self._of_entry: dict[_Passing, dict[int, int]] = {}
 
     def ticks(self, rank: int) -> dict[int, int]:
-        """Return the ticks to each rank to which a way through switches leads."""
+        """Return the ticks to each rank that a path through switches reaches."""
         if rank not in self._of_rank:
             reached = self._of_rank[rank] = {}
             for switch, alpha, pace in self.out.get(rank, ()):
@@ -130,13 +135,13 @@ class _SwitchDistances:
         return self._of_rank[rank]
 
     def _entry_ticks(self, ticks: int, switch: int, pace: int) -> tuple[int, _Passing]:
-        """Return the ticks after which a chunk that comes to a switch can go on, and how."""
+        """Return the ticks until a switch can forward a chunk, and the state of the chunk."""
         return (
             (ticks + pace, (switch, 0)) if self.stores_chunks[switch] else (ticks, (switch, pace))
         )
 
     def _distances_within(self, entry: _Passing) -> dict[int, int]:
-        """Return the ticks from where a chunk is within switches to each rank (Dijkstra)."""
+        """Return the ticks from a chunk's state within switches to each rank (Dijkstra)."""
         if entry in self._of_entry:
             return self._of_entry[entry]
         reached, done, heap = dict[int, int](), set[_Passing](), [(0, entry)]

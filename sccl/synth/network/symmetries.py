@@ -1,8 +1,8 @@
 """Find symmetries of a machine and a collective that act freely on ranks or on classes of chunks.
 
-Each class of chunks of an orbit is then the image of the first by exactly one symmetry, so a plan
-for the first class is a plan for all. Other symmetries fix a root, for example. A plan is then as
-good as its images.
+Each class of an orbit of chunk classes is then the image of the first under exactly one symmetry.
+So a plan for the first class is a plan for all. :func:`bounded_symmetries` returns groups that need
+not be free: they may fix a root, for example.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from sccl.topo.symmetry.permutations import (
 def free_symmetries(
     topology: Topology, collective: Collective
 ) -> Iterator[tuple[Permutation, ...]]:
-    """Yield groups of symmetries of all nodes, switches too, the largest first.
+    """Yield groups of symmetries of all nodes, including switches, the largest first.
 
-    The first element of each is the identity, and so is the only one of the last group.
+    The first element of each group is the identity. The last group has no other element.
     """
     identity = identity_permutation(topology.ranks + len(topology.switches))
     generators = automorphisms(topology, collective, costs=True)
@@ -61,15 +61,15 @@ def bounded_symmetries(
 
 
 def image_class(chunk_class: ChunkClass, image: Permutation) -> ChunkClass:
-    """Return the class of chunks that a symmetry takes one to."""
+    """Return the image of a class of chunks under a symmetry."""
     return (map_ranks(chunk_class[0], image), map_ranks(chunk_class[1], image))
 
 
 def extend_to_switches(topology: Topology, image: Permutation) -> Permutation | None:
-    """Return a symmetry of the ranks as one of all nodes. None: that is not found.
+    """Extend a symmetry of the ranks to the switches. None: no extension was found.
 
-    Switches are told apart by their links, and by who is at these, and so on. Those that are
-    still alike then may stand for one another.
+    Colors of switches are refined by their links and neighbors until they are stable. Switches with
+    equal colors are matched in order. The result is checked.
     """
     ranks, count = topology.ranks, len(topology.switches)
     if not count:
@@ -79,7 +79,7 @@ def extend_to_switches(topology: Topology, image: Permutation) -> Permutation | 
     source: list[object] = [*range(ranks), *kinds]
     target: list[object] = [*(back[rank] for rank in range(ranks)), *kinds]
     told_apart = 0
-    while True:  # each round tells more of them apart, or is the last
+    while True:  # each round refines the colors, or is the last
         numbers: dict[object, int] = {}
         source, target = (
             _refine_colors(topology, colours, numbers) for colours in (source, target)
@@ -100,7 +100,7 @@ def extend_to_switches(topology: Topology, image: Permutation) -> Permutation | 
 def _refine_colors(
     topology: Topology, colours: Sequence[object], numbers: dict[object, int]
 ) -> list[object]:
-    """Return colours of switches by their own and those around them. Ranks keep theirs."""
+    """Return the colors of switches, refined by their neighbors. Ranks keep their colors."""
     around: dict[int, list[object]] = {}
     for k in topology.links:
         cost = (k.lanes, k.alpha_us, k.gb_per_s)

@@ -73,17 +73,22 @@ def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
     *,
     backwards: bool = False,
 ) -> int:
-    """Return a lower bound on when all that is wanted has arrived.
+    """Return a lower bound on the completion time, in ticks.
 
-    The last few are cached, since a system and the one that gives it a first schedule ask for the
-    same.
+    The last few results are cached, because a synthesizer and the one that computes its warm start
+    need the same bound.
 
     Args:
-        backwards: whether the machine is reversed, and schedules on it are read backwards.
-        attained: by a schedule; ways are not looked at where the links alone show that it is best.
+        topology: The machine.
+        clock: Ticks of links.
+        net: Arrays of the machine.
+        demand: The demand.
+        attained: Completion time of a known schedule. If the cut bound equals it, distances are not
+            computed.
+        backwards: Whether schedules are reversed in time, on the reversed machine.
 
     Raises:
-        UnreachableError: something cannot.
+        UnreachableError: A chunk cannot reach a destination.
     """
     parts = [None if part is None else part.tobytes() for part in demand[1:]]
     key = topology, clock, backwards, demand.chunks, tuple(parts)
@@ -95,9 +100,9 @@ def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
 
 @dataclass(frozen=True, slots=True)
 class _BoundSearch:
-    """The arguments of :func:`lower_bound_ticks`, of which ``key`` determines the result.
+    """The arguments of :func:`lower_bound_ticks`. Only ``key`` determines the result.
 
-    A bound that equals ``attained`` is the largest, so that it holds for any other value as well.
+    A bound that equals ``attained`` is the largest possible, so it holds for any other value, too.
     """
 
     key: tuple[Topology, Clock, bool, int, tuple[bytes | None, ...]]
@@ -122,11 +127,11 @@ def _search_bound(search: _BoundSearch) -> int:
         return lower_bound
     if demand.wanted is None:
         lower_bound = _relay_ticks(groupings, paths, pipes, demand, lower_bound)
-        if _detour_bound(paths, net.nodes) <= lower_bound:  # so no way is longer
+        if _detour_bound(paths, net.nodes) <= lower_bound:  # then no shortest path is longer
             return lower_bound
     lower_bound = max(lower_bound, _max_distance(paths, demand))
     planned = not (has_detours(topology) or has_overlapping_alphas(topology, clock))
-    if demand.is_unicast() and planned:  # no way is quicker than the planned ones
+    if demand.is_unicast() and planned:  # no path is faster than the planned routes
         lower_bound = max(lower_bound, _total_work_ticks(net, demand))
     return lower_bound
 
@@ -142,9 +147,8 @@ def combined_clock(topology: Topology, clock: Clock) -> Clock | None:
     tick less than its rounded-up time. Otherwise it is equal.)
 
     Returns:
-        None if this does not hold: switches cut through and pass bytes on during an alpha, or links
-            of
-        a budget have different alphas, or a chunk takes one tick.
+        The clock. None if this does not hold: switches cut through and pass bytes on during an
+        alpha, or links of a budget have different alphas, or a chunk takes one tick.
     """
     place = {link.edge: i for i, link in enumerate(topology.links)}
     alphas = [{clock.alpha[place[edge]] for edge in budget.edges} for budget in topology.budgets]
@@ -207,9 +211,13 @@ def _relay_ticks(
     demand: Demand,
     lower_bound: int,
 ) -> int:
-    """Return by when chunks can have entered groups of ranks, and got to all of these.
+    """Return a lower bound on the tick by which chunks have reached all ranks of each group.
 
     Args:
+        groupings: Group of each node, for each way to divide the nodes.
+        paths: Shortest paths.
+        pipes: Links of the machine.
+        demand: The demand. All ranks need all chunks.
         lower_bound: Another lower bound, returned unless this one is larger.
     """
     topology, ranks = pipes.topology, paths.nodes
@@ -242,34 +250,36 @@ def _relay_ticks(
 
 
 def _group_parts(group: IntArray, ranks: int) -> Iterator[NDArray[np.bool_]]:
-    """Yield which nodes are in each group of ranks, and which in all others with ranks."""
+    """Yield the members of each group of ranks, and of the union of the other groups, as masks."""
     groups = int(group[:ranks].max()) + 1
     has_ranks = np.zeros(int(group.max()) + 1, dtype=bool)
     has_ranks[group[:ranks]] = True
     for number in range(groups):
         yield group == number
-        if groups > 2:  # of two, all others are the other
+        if groups > 2:  # with two, the union is the other group
             yield has_ranks[group] & (group != number)
 
 
 def allreduce_bound_ticks(
     topology: Topology, clock: Clock, net: NetworkArrays, collective: Collective
 ) -> int:
-    """Return a lower bound on when all chunks are reduced, on all ranks that have part in them.
+    """Return a lower bound on the completion time of an allreduce, in ticks.
 
     Args:
-        clock: of the machine; where chunks are of several sizes, of the least.
-        collective: an allreduce, or one in each of several groups.
+        topology: The machine.
+        clock: Ticks of links. If chunks have several sizes, those of the smallest size.
+        net: Arrays of the machine.
+        collective: Allreduce, possibly in each of several process groups.
 
     Raises:
-        UnreachableError: something cannot be reached.
+        UnreachableError: A rank cannot reach another one of its process group.
     """
     paths, ranks = nearest_paths(topology, clock, net), net.nodes
     reduced = _reduction_groups(collective)
     everywhere = np.zeros(ranks, dtype=np.int64)
     pipes = CutCapacity(topology, clock, everywhere, everywhere)
     around, lower_bound = _detour_bound(paths, ranks), 0
-    if around >= UNREACHABLE:  # of those that reduce together each may yet reach the others
+    if around >= UNREACHABLE:  # ranks that reduce together may still reach one another
         lower_bound = _max_pair_distance(paths, reduced)
     for group in _groupings(topology, net):
         crosses, groups = group[pipes.src] != group[pipes.dst], int(group[:ranks].max()) + 1
@@ -293,7 +303,7 @@ def allreduce_bound_ticks(
 
 
 def _reduction_groups(collective: Collective) -> list[tuple[IntArray, int]]:
-    """Return the ranks that reduce together, and how many chunks."""
+    """Return the ranks of each process group, and the number of chunks that they reduce."""
     if collective.post.kind is RelationKind.ALL:
         return [(np.arange(collective.ranks), collective.num_chunks)]
     pattern = Counter(collective.post.pattern)
@@ -302,7 +312,7 @@ def _reduction_groups(collective: Collective) -> list[tuple[IntArray, int]]:
 
 
 def _max_pair_distance(paths: ShortestPaths, reduced: list[tuple[IntArray, int]]) -> int:
-    """Return the longest of the shortest ways between ranks that reduce together, in ticks."""
+    """Return the longest shortest path between ranks that reduce together, in ticks."""
     longest = max(
         int(paths.distances_from([rank])[together].max())
         for together, _ in reduced
@@ -325,7 +335,7 @@ def _build_pipes(
 
 
 def _total_work_ticks(net: NetworkArrays, demand: Demand) -> int:
-    """Return by when all links together can have carried each chunk over its shortest way."""
+    """Return the mean ticks per link if every chunk takes its shortest path, rounded up."""
     assert demand.wanted is not None
     assert demand.wanted_by is not None
     goal = np.zeros(demand.chunks, dtype=np.int64)
@@ -339,9 +349,10 @@ def _total_work_ticks(net: NetworkArrays, demand: Demand) -> int:
 
 
 def _groupings(topology: Topology, net: NetworkArrays) -> Iterator[IntArray]:
-    """Yield the group of every node: each by itself, then ranks that are near, level by level.
+    """Yield the group of every node: single nodes, two groups, triangles, and near ranks by level.
 
-    Switches are by themselves. Then those of which all ranks are in one group belong to that.
+    Switches are groups of their own. For near ranks, another grouping adds each switch to the group
+    of its ranks if there is only one.
     """
     nodes = net.nodes + len(topology.switches)
     yield np.arange(nodes)
@@ -356,7 +367,7 @@ def _groupings(topology: Topology, net: NetworkArrays) -> Iterator[IntArray]:
 
 
 def _bipartitions(topology: Topology, nodes: int) -> Iterator[IntArray]:
-    """Yield few ranks in two groups in every way there is."""
+    """Yield all divisions of the ranks into two groups, if there are few ranks."""
     ranks = topology.ranks
     if ranks <= MAX_HALVED_RANKS and not topology.switches:
         for subset in range(1, 2 ** (ranks - 1) - 1):
@@ -364,7 +375,7 @@ def _bipartitions(topology: Topology, nodes: int) -> Iterator[IntArray]:
 
 
 def _triangle_groups(net: NetworkArrays, nodes: int) -> Iterator[IntArray]:
-    """Yield the groups that triangles of links make, as those of a dragonfly, if there are some."""
+    """Yield the groups that triangles of links connect, such as those of a dragonfly."""
     src, dst = net.src.astype(np.int64), net.dst.astype(np.int64)
     if nodes > net.nodes or len(src) > MAX_LINKS:
         return
@@ -379,7 +390,7 @@ def _triangle_groups(net: NetworkArrays, nodes: int) -> Iterator[IntArray]:
 
 
 def _switch_groups(topology: Topology, group: IntArray) -> IntArray:
-    """Return the group of each switch whose ranks are of one, and of others their own number."""
+    """Return the group of each switch: that of its ranks if it is unique, else its own number."""
     ranks = topology.ranks
     rank_groups: list[set[int]] = [set() for _ in topology.switches]
     for link in topology.links:
@@ -398,11 +409,11 @@ def _links_by_group(group: IntArray, chosen: NDArray[np.bool_], groups: int) -> 
 
 
 def _group_demands(demand: Demand, group: IntArray) -> tuple[IntArray, IntArray]:
-    """Return how many chunks have to enter, and to leave, each group of ranks."""
+    """Return the numbers of chunks that must enter and leave each group of ranks."""
     groups, chunks = int(group.max()) + 1, demand.chunks
     held = np.unique(group[demand.held_by] * chunks + demand.held)
     only = np.bincount(held % chunks, minlength=chunks) == 1
-    lonely = held[only[held % chunks]]  # held in one group alone
+    lonely = held[only[held % chunks]]  # held in only one group
     if demand.wanted is None or demand.wanted_by is None:
         into = chunks - np.bincount(held // chunks, minlength=groups)
         return into, np.bincount(lonely // chunks, minlength=groups)
@@ -423,7 +434,7 @@ def _detour_bound(paths: ShortestPaths, ranks: int) -> int:
 
 
 def _max_distance(paths: ShortestPaths, demand: Demand) -> int:
-    """Return the longest of the shortest ways, in ticks."""
+    """Return the longest shortest path from a source of a chunk to its destination, in ticks."""
     longest = 0
     sources: dict[int, list[int]] = {}
     for rank, chunk in zip(demand.held_by.tolist(), demand.held.tolist(), strict=True):

@@ -16,7 +16,7 @@ from sccl.synth.network.transfers import Sends
 
 
 class TransferRows(NamedTuple):
-    """The columns of a schedule, as :class:`sccl.core.schedule.Schedule` has them."""
+    """The columns of a schedule, as in :class:`sccl.core.schedule.Schedule`."""
 
     start: IntArray
     end: IntArray
@@ -27,7 +27,7 @@ class TransferRows(NamedTuple):
 
 
 def sorted_rows(rows: TransferRows) -> TransferRows:
-    """Return rows in the order of a schedule: by start, chunk, and link."""
+    """Sort rows as in a schedule: by start, chunk, and link."""
     order: IntArray = np.lexsort((rows.link, rows.chunk, rows.start))
     return TransferRows(*(None if column is None else column[order] for column in rows))  # type: ignore[arg-type]
 
@@ -52,7 +52,7 @@ def build_transfer_rows(sends: Sends, crossings: Routes) -> TransferRows:
         end=(start + crossings.busy[row])[order],
         chunk=chunk[order],
         link=link[order],
-        reduce=(sends.reduce[message] & last)[order],  # a switch passes on, and does not reduce
+        reduce=(sends.reduce[message] & last)[order],  # a switch forwards, and does not reduce
         message=message[order],
     )
 
@@ -63,8 +63,9 @@ def build_sized_transfer_rows(
     """Return the rows of transfers of chunks of several sizes.
 
     Args:
-        crossings: by size.
-        size: of each chunk.
+        sends: The transfers.
+        crossings: Routes for each size.
+        size: Index of each chunk's size.
     """
     if len(crossings) == 1:
         return build_transfer_rows(sends, crossings[0])
@@ -73,7 +74,7 @@ def build_sized_transfer_rows(
         rows = np.flatnonzero(which == k).astype(np.int32)
         of = Sends(sends.start[rows], sends.chunk[rows], sends.link[rows], sends.reduce[rows])
         hops = build_transfer_rows(of, size_crossings)
-        if hops.message is not None:  # which of all transfers it is
+        if hops.message is not None:  # number among all transfers
             hops = hops._replace(message=rows[hops.message])
         parts.append(hops)
     start, chunk = (np.concatenate([p[i] for p in parts]) for i in (0, 2))
@@ -91,9 +92,9 @@ def build_sized_transfer_rows(
 
 
 def merge_switch_copies(hops: TransferRows) -> TransferRows:
-    """Return rows in which a switch copies: those of ways that pass a link together are one.
+    """Merge the rows of a chunk that pass a link at the same time, because a switch copies it.
 
-    A message is then all ways of a chunk that share a row.
+    A message then consists of all routes of a chunk that share a row.
     """
     assert hops.message is not None
     rows = np.column_stack([hops.start, hops.end, hops.chunk, hops.link])
@@ -121,7 +122,7 @@ def merge_switch_copies(hops: TransferRows) -> TransferRows:
 
 
 def reverse_routes(topology: Topology, forwards: Routes, backwards: Routes) -> IntArray:
-    """Return which way of a machine goes against each way of the reversed one."""
+    """Return the opposite route of the machine for each route of the reversed machine."""
     place = {link.edge: i for i, link in enumerate(topology.links)}
     link_back = np.array([place[k.dst, k.src] for k in topology.reversed().links], dtype=np.int64)
     if len(backwards.src) == len(link_back) and not topology.switches:

@@ -36,27 +36,27 @@ class Demand(NamedTuple):
     wanted: NDArray[np.int64] | None = None
 
     def is_unicast(self) -> bool:
-        """Return whether each chunk starts on one rank and is wanted by one."""
+        """Return whether each chunk has one source and one destination."""
         if self.wanted is None:
             return False
         all_chunks = np.arange(self.chunks)
         return all(np.array_equal(np.sort(of), all_chunks) for of in (self.held, self.wanted))
 
     def min_sends(self, nodes: int) -> int:
-        """Return how many transfers there are at least: all, where all want all."""
+        """Return a lower bound on the number of transfers. It is exact if all ranks need all."""
         if self.wanted is None:
             return nodes * self.chunks - len(self.held)
         return len(self.wanted)
 
 
 class Sends(NamedTuple):
-    """Transfers by (start, chunk, link).
+    """Transfers, sorted by (start, chunk, link).
 
     Attributes:
-        start: ticks.
-        chunk: which chunk.
-        link: which link.
-        reduce: whether the receiver reduces.
+        start: Start, ticks.
+        chunk: Chunk number.
+        link: Link or route number.
+        reduce: Whether the receiver reduces the chunk.
     """
 
     start: NDArray[np.int64]
@@ -65,7 +65,7 @@ class Sends(NamedTuple):
     reduce: NDArray[np.bool_]
 
     def sorted_sends(self) -> Sends:
-        """Return them in their order."""
+        """Return the transfers, sorted."""
         order = np.lexsort((self.link, self.chunk, self.start))
         return Sends(self.start[order], self.chunk[order], self.link[order], self.reduce[order])
 

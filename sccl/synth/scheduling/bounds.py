@@ -24,7 +24,8 @@ def chunk_sizes(collective: Collective, size_bytes: int) -> int | tuple[int, ...
     """Return the bytes of each chunk, or one number if they are equal.
 
     Args:
-        size_bytes: size of C chunks, or of an element if chunks have counts.
+        collective: The collective.
+        size_bytes: Size of C chunks, or of an element if chunks have counts.
     """
     pieces, counts = collective.chunks, collective.counts
     if len(set(counts)) <= 1:
@@ -41,13 +42,18 @@ def compute_lower_bound(  # noqa: PLR0913 - independent inputs
     *,
     together: bool = False,
 ) -> int:
-    """Return a lower bound in ticks for schedules of such chunks.
+    """Return a lower bound on the completion time of schedules of these chunks, in ticks.
 
     If chunks have several sizes, link loads count all as the smallest. Cuts count bytes, for any
-    chunks, and no chunk arrives sooner than by the fastest ways.
+    chunks. No chunk arrives earlier than by its fastest routes.
 
     Args:
-        together: whether schedules may also send chunks together, with weaker bounds.
+        machine: The machine.
+        spec: The collective.
+        problem: The scheduling problem.
+        size_bytes: Size of C chunks, or of an element if chunks have counts.
+        attained: Completion time of a known schedule, ticks.
+        together: Whether schedules may also send chunks together. The bounds are then weaker.
     """
     clock = problem.clock
     smallest = Clock.from_topology(machine, clock.sizes[0], clock.model, clock.tick_ps)
@@ -71,9 +77,9 @@ def compute_lower_bound(  # noqa: PLR0913 - independent inputs
 
 
 def latency_bound_ticks(problem: SchedulingProblem) -> int:
-    """Return the ticks before which no schedule ends, as some chunk is still on its way.
+    """Return the latest of the earliest arrivals of all demands, in ticks.
 
-    Whichever way it goes, over more switches than those that are planned, too.
+    Routes may pass more switches than those of the problem.
     """
     ends, costs = (np.array(problem.src), np.array(problem.dst)), list[tuple[int, ...]]()
     for size, crossing in zip(problem.clock.sizes, problem.crossings, strict=True):

@@ -1,15 +1,15 @@
-"""The continuous-time model: an optional interval for each chunk and way, and no epochs.
+"""The continuous-time model: an optional interval for each chunk and route, and no epochs.
 
-An interval is present if the chunk goes the way. A link serves one after the other (no overlap), a
-budget no more than its capacity at a time (cumulative). Each chunk comes once to each rank that
-wants it, over one way, which leaves a rank only after the chunk has come there. So the size of the
-model depends on machine and chunks alone, and not on the ratio of alpha to a chunk's time.
+An interval is present if the chunk is sent over the route. A link serves chunks one after the other
+(no overlap). The load of a budget is at most its capacity (cumulative). Each chunk arrives once at
+each destination, and leaves a rank only after its arrival there. So the size of the model depends
+only on machine and chunks, and not on the ratio of alpha to a chunk's time.
 
-Images of a chunk by a symmetry of machine and collective share its variables: a solution for one is
-a solution for all. (That excludes schedules that are not symmetric.)
+Images of a chunk under a symmetry of machine and collective share its variables, so a solution for
+one chunk is a solution for all. (This excludes schedules that are not symmetric.)
 
-Some of the chunks may be fixed: the others are scheduled around them, which is a neighbourhood of a
-known schedule.
+Some of the chunks may be fixed. The others are then scheduled around them. This is a neighborhood
+of a known schedule.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from sccl.topo.symmetry.permutations import Permutation
 
 @dataclass(frozen=True)
 class SymmetryAction:
-    """The images of chunks, ways and links under symmetries. The first is the identity.
+    """The images of chunks, routes, and links under symmetries. The first symmetry is the identity.
 
     Attributes:
-        chunks: by symmetry and chunk.
-        routes: by symmetry and way.
-        links: by symmetry and link.
+        chunks: Image of each chunk, shape (symmetries, chunks).
+        routes: Image of each route, shape (symmetries, routes).
+        links: Image of each link, shape (symmetries, links).
     """
 
     chunks: tuple[tuple[int, ...], ...]
@@ -42,21 +42,21 @@ class SymmetryAction:
 
     @classmethod
     def identity(cls, problem: SchedulingProblem) -> SymmetryAction:
-        """Return that of the identity."""
+        """Return the action of the identity only."""
         sizes = (problem.chunks, len(problem.src), len(problem.topology.links))
         chunks, paths, links = (tuple(range(size)) for size in sizes)
         return cls((chunks,), (paths,), (links,))
 
     @classmethod
     def of(cls, problem: SchedulingProblem, group: Sequence[Permutation]) -> SymmetryAction:
-        """Return that of symmetries of the nodes, the identity being the first of them."""
+        """Return the action of symmetries of the nodes. The first of them is the identity."""
         if len(group) < 2:
             return cls.identity(problem)
         numbers = tuple(range(max(problem.chunks, len(problem.src), len(problem.topology.links))))
         images = [
             [tuple(map(numbers.__getitem__, image)) for image in problem.symmetry_images(symmetry)]
             for symmetry in group
-        ]  # each number once in memory: of large groups there are tens of millions
+        ]  # numbers are shared objects: large groups have tens of millions of entries
         return cls(*(tuple(image[k] for image in images) for k in range(3)))
 
     @property
@@ -66,11 +66,11 @@ class SymmetryAction:
 
     @cached_property
     def inverse_routes(self) -> tuple[tuple[int, ...], ...]:
-        """Return by symmetry of each way which one goes there."""
+        """Return the inverse image of each route, shape (symmetries, routes)."""
         return tuple(_inverse_permutation(paths) for paths in self.routes)
 
     def images(self, sends: Iterable[ChunkSend]) -> list[ChunkSend]:
-        """Return sends of first chunks, and all their images, in the order of time."""
+        """Return sends of representatives and all their images, sorted by start."""
         all_sends = [
             replace(s, chunk=chunks[s.chunk], route=paths[s.route])
             for s in sends
@@ -84,10 +84,10 @@ class IntervalResult:
     """The result of a model.
 
     Attributes:
-        sends: sends of the first chunks. None: it found none.
-        refuted: whether it is proved that there are none, symmetric and in time.
-        optimal: whether it is proved that none of these finishes earlier.
-        effort_units: effort spent.
+        sends: Sends of the representatives. None: the solver has no solution.
+        refuted: Whether it is proved that no symmetric schedule meets the horizon.
+        optimal: Whether the schedule is proved optimal among these.
+        effort_units: Effort spent.
     """
 
     sends: tuple[ChunkSend, ...] | None
@@ -108,14 +108,16 @@ class IntervalModel:
         free: Collection[int] | None = None,
         routes: Collection[tuple[int, int]] | None = None,
     ) -> None:
-        """Make it, without an objective.
+        """Build the model without an objective.
 
         Args:
-            horizon: units by which all has arrived.
-            sends: sends of first chunks: of those that are not free as they stay, of the others a
-                hint.
-            free: first chunks that are scheduled. None: all.
-            routes: which (chunk, way) there may be. None: any.
+            problem: The problem.
+            action: Symmetries of the schedule.
+            horizon: Latest arrival of any chunk, units.
+            sends: Sends of representative chunks. Those of free chunks are hints, the others are
+                fixed.
+            free: Representative chunks to schedule. None: all.
+            routes: Allowed (chunk, route) pairs. None: all.
         """
         self.problem, self.action, self.horizon = problem, action, horizon
         self.allowed_routes = routes
@@ -140,10 +142,10 @@ class IntervalModel:
         self._add_hints([s for s in sends if s.chunk in set(self.free_chunks)])
 
     def minimize_finish(self, lower_bound: int) -> None:
-        """Minimise the finishes of tenants, weighted by their priorities.
+        """Minimize the completion times of the collectives, weighted by their priorities.
 
         Args:
-            lower_bound: lower bound on that.
+            lower_bound: Lower bound on this sum, units.
         """
         priorities, is_single = self.problem.priorities, len(self.problem.priorities) == 1
         lowest = lower_bound if is_single else 0
@@ -156,7 +158,7 @@ class IntervalModel:
         self.model.minimize(value)
 
     def minimize_lateness(self, targets: Sequence[int]) -> None:
-        """Minimise by how much arrivals are later than targets of their tenants, in all."""
+        """Minimize the weighted total lateness of arrivals after the targets of collectives."""
         delays = []
         for tenant, arrive in self._wanted_arrivals():
             target = targets[tenant]
@@ -166,7 +168,7 @@ class IntervalModel:
         self.model.minimize(sum(delays))
 
     def _wanted_arrivals(self) -> list[tuple[int, IntVar]]:
-        """Return when chunks arrive where they are wanted, each with its tenant."""
+        """Return the index of the collective and the time of each arrival at a destination."""
         wanted, tenant = self.problem.wanted, self.problem.collective_index
         return [
             (tenant[chunk], at)
@@ -175,7 +177,7 @@ class IntervalModel:
         ]
 
     def _add_chunk(self, chunk: int) -> None:
-        """Add a chunk: over which ways it goes, and when."""
+        """Add a chunk: its routes, and their starts."""
         problem, model = self.problem, self.model
         soonest, holders, wanted = (
             problem.earliest_arrival[chunk],
@@ -221,7 +223,7 @@ class IntervalModel:
                         model.add(sum(incoming) >= self.x[chunk, path])
 
     def _latest_arrivals(self, chunk: int) -> list[int]:
-        """Return of each rank the last unit at which the chunk may come there, and be of use."""
+        """Return the latest useful arrival of the chunk at each rank."""
         wanted = sorted(self.problem.wanted[chunk])
         ahead = self.problem.distances_of(chunk)[:, wanted].min(axis=1, initial=self.horizon + 1)
         return [
@@ -230,7 +232,7 @@ class IntervalModel:
         ]
 
     def _resource_intervals(self) -> dict[int, list[tuple[IntervalVar, int]]]:
-        """Return when each thing is held, and how much of it; of links of an orbit the first."""
+        """Return the intervals and loads of each resource, for one link of each orbit."""
         problem, action, links = self.problem, self.action, len(self.problem.topology.links)
         firsts = {min(images) for images in zip(*action.links, strict=True)}
         held: dict[int, list[tuple[IntervalVar, int]]] = {}
@@ -252,7 +254,7 @@ class IntervalModel:
         return held
 
     def _group_intervals(self, stem: int) -> list[tuple[IntervalVar, int]]:
-        """Return the intervals and loads of chunks on the ways of a stem."""
+        """Return the intervals and loads of chunks on the routes of a multicast group."""
         paths, model = self.problem.multicast_groups[stem], self.model
         first, place = paths[0]
         intervals = []
@@ -273,7 +275,7 @@ class IntervalModel:
         return intervals
 
     def _joint_departure(self, taken: list[tuple[int, int]]) -> tuple[IntVar, IntVar]:
-        """Return when a chunk sets out on some ways together, and whether it does."""
+        """Return the start of a chunk on several routes together, and whether it is sent."""
         if len(taken) == 1:
             return self.start[taken[0]], self.x[taken[0]]
         model = self.model
@@ -295,10 +297,10 @@ class IntervalModel:
                 self.model.add_hint(self.arrival[key[0], self.problem.dst[key[1]]], arrives)
 
     def solve(self, effort: Effort, strategy: cpsat.Strategy) -> IntervalResult:
-        """Return CP-SAT's result.
+        """Solve the model with CP-SAT.
 
         Raises:
-            KeyboardInterrupt: the user interrupted.
+            KeyboardInterrupt: The user interrupted.
         """
         result = cpsat.solve(self.model, effort, strategy)
         if not result.has_solution:
@@ -313,7 +315,7 @@ class IntervalModel:
         sends = (
             *self._fixed_sends,
             *prune_sends(self.problem, taken),
-        )  # useless values cost nothing here
+        )  # useless sends cost nothing in the model
         return IntervalResult(
             sends, refuted=False, optimal=result.is_optimal, effort_units=result.units
         )

@@ -1,4 +1,4 @@
-"""Sends that wait for one another, placed in an order: each as soon, or as late, as it can be."""
+"""Place dependent sends in a given order, each as early or as late as possible."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _MAX_PASSES = 8
 
 
 class BusyIntervals:
-    """What is held of a thing by one at a time: spans, those that touch as one.
+    """Disjoint intervals in which a resource that serves one send at a time is busy.
 
-    So what is dense is passed over at once, as :class:`ResourceTimeline` does not.
+    Adjacent intervals are merged. So a dense part of the schedule is skipped in one step, unlike in
+    :class:`ResourceTimeline`.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class BusyIntervals:
         self._end: list[int] = []
 
     def earliest_fit(self, start: int, busy: int, _weight: int) -> int:
-        """Return the first unit from one on from which it is free for so long."""
+        """Return the first unit, ``start`` or later, from which it is free for ``busy`` units."""
         at = bisect_right(self._end, start)
         while at < len(self._begin) and self._begin[at] < start + busy:
             start = max(start, self._end[at])
@@ -34,7 +35,7 @@ class BusyIntervals:
         return start
 
     def reserve(self, start: int, busy: int, _weight: int) -> None:
-        """Note that it is held."""
+        """Mark an interval as busy."""
         if not busy:
             return
         end, at = start + busy, bisect_left(self._end, start)
@@ -47,7 +48,7 @@ class BusyIntervals:
 
 
 def _empty_timelines(problem: SchedulingProblem) -> list[BusyIntervals | ResourceTimeline]:
-    """Return all things, of which nothing is held; lines are those that no two hold at once."""
+    """Return an empty timeline of each resource. Intervals are for those without parallel uses."""
     min_weights = list(problem.capacity)
     for hops in problem.route_uses:
         for h in hops:
@@ -60,11 +61,12 @@ def _empty_timelines(problem: SchedulingProblem) -> list[BusyIntervals | Resourc
 
 @dataclass(frozen=True)
 class ProjectSchedule:
-    """What is sent, and what each of it waits for.
+    """Sends and their predecessors.
 
     Attributes:
-        routes: of each send: those on which a chunk sets out together, as a switch copies it.
-        predecessors: of each send: pairs (send, way) that have to have arrived when it starts.
+        problem: The scheduling problem.
+        routes: Routes of each send. A switch copies the chunk if there are several.
+        predecessors: Pairs (send, route) that must arrive before each send starts.
     """
 
     problem: SchedulingProblem
@@ -72,7 +74,7 @@ class ProjectSchedule:
     predecessors: Sequence[Sequence[tuple[int, int]]]
 
     def __post_init__(self) -> None:
-        assert self.problem.has_uniform_chunks  # chunks of several sizes are not justified
+        assert self.problem.has_uniform_chunks  # justification supports only one size
 
     @cached_property
     def _uses(self) -> list[list[ResourceUse]]:
@@ -87,7 +89,7 @@ class ProjectSchedule:
 
     @cached_property
     def _successors(self) -> list[list[tuple[int, int]]]:
-        """Return of each send the pairs (send, way) of those that wait for it to have come so."""
+        """Return, for each send, the pairs (successor, route): the route of this send it needs."""
         waiters: list[list[tuple[int, int]]] = [[] for _ in self.routes]
         for send, needs in enumerate(self.predecessors):
             for before, path in needs:
@@ -95,16 +97,17 @@ class ProjectSchedule:
         return waiters
 
     def finish(self, starts: Sequence[int]) -> int:
-        """Return the units after which all has arrived."""
+        """Return the completion time, in units."""
         cost = self.problem.route_costs
         pairs = zip(starts, self.routes, strict=True)
         return max((start + cost[path] for start, paths in pairs for path in paths), default=0)
 
     def forward_backward(self, starts: Sequence[int]) -> list[int]:
-        """Return when each send starts if each starts once it can, in the order of these starts.
+        """Return the starts of all sends, as early as possible in the order of the given starts.
 
-        Then again from the end, and from the start, as long as that helps: what could be later
-        gives way to what could not (Li and Willis 1992: forward and backward scheduling).
+        Then sends are shifted to the right and to the left again, as long as the completion time
+        improves. So sends with slack make way for critical ones (Li and Willis 1992: forward and
+        backward scheduling).
         """
         best = self.earliest_starts(_start_order(starts))
         for _ in range(_MAX_PASSES):
@@ -117,10 +120,10 @@ class ProjectSchedule:
         return best
 
     def earliest_starts(self, order: Iterable[int]) -> list[int]:
-        """Return the starts of sends, each as soon as can be after those before it.
+        """Return the starts of sends, each as early as possible after the earlier ones of an order.
 
         Args:
-            order: each after those that it needs.
+            order: The sends, each after its predecessors.
         """
         held, cost = _empty_timelines(self.problem), self.problem.route_costs
         starts = [0] * len(self.routes)
@@ -140,13 +143,13 @@ class ProjectSchedule:
         return starts
 
     def latest_starts(self, order: Iterable[int]) -> list[int]:
-        """Return the starts of sends, each as late as can be before those after it. The first at 0.
+        """Return the starts of sends, each as late as possible. The first send starts at 0.
 
         Args:
-            order: each after those that need it.
+            order: The sends, each after its successors.
         """
         held, cost = _empty_timelines(self.problem), self.problem.route_costs
-        left = [0] * len(self.routes)  # from its start to the end of all
+        left = [0] * len(self.routes)  # from the start of a send to the end of the schedule
         for send in order:
             remaining, before = max(cost[path] for path in self.routes[send]), -1
             for other_send, path in self._successors[send]:
@@ -170,7 +173,7 @@ def _start_order(starts: Sequence[int]) -> list[int]:
 
 
 def _finish_order(waiting: ProjectSchedule, starts: Sequence[int]) -> list[int]:
-    """Return the sends by when they have come somewhere, the last first: each before its needs."""
+    """Return the sends by their first arrival, the latest first: each before its predecessors."""
     cost = waiting.problem.route_costs
     comes = [
         start + min(cost[w] for w in paths)

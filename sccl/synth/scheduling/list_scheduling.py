@@ -1,8 +1,8 @@
-"""A first schedule of chunks of unequal sizes: each takes the fastest ways that are still free.
+"""A first schedule of chunks of unequal sizes: each takes the fastest routes that are still free.
 
-Each chunk in turn is sent by the tree along which it reaches each rank the soonest, given the uses
-of earlier chunks (Dijkstra's algorithm over arrivals). The largest and farthest come first, then
-some random orders. Models improve the result.
+Each chunk in turn is sent over the tree that reaches each destination as early as possible, given
+the uses of earlier chunks (Dijkstra's algorithm over arrivals). The first order starts with the
+chunks that travel longest. Some random orders follow. Models improve the result.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ _MAX_RESTART_SIZE = 20_000
 def list_schedule(
     problem: SchedulingProblem, seed: int, deadline_passed: Callable[[], bool] = lambda: False
 ) -> tuple[ChunkSend, ...] | None:
-    """Return the best of some orders. None: time was over before there was one.
+    """Return the best schedule of several orders. None: the deadline passed before the first one.
 
     Args:
-        deadline_passed: whether it is.
+        problem: The problem.
+        seed: Seed of the random orders.
+        deadline_passed: Whether the deadline has passed.
     """
     farthest = [
         max((problem.earliest_arrival[c][r] for r in ranks), default=0)
@@ -53,7 +55,7 @@ def list_schedule(
 def _schedule_in_order(
     problem: SchedulingProblem, order: Sequence[int], deadline_passed: Callable[[], bool]
 ) -> tuple[ChunkSend, ...] | None:
-    """Return sends of chunks in an order. None: time is over."""
+    """Return sends of chunks in an order. None: the deadline passed."""
     held = [ResourceTimeline(room) for room in problem.capacity]
     sends: list[ChunkSend] = []
     for chunk in order:
@@ -73,7 +75,7 @@ def _schedule_in_order(
 def _earliest_tree(
     problem: SchedulingProblem, held: Sequence[ResourceTimeline], chunk: int
 ) -> list[int]:
-    """Return the ways by which a chunk comes to all who want it, each after that before it."""
+    """Return the routes of a chunk to all its destinations, each after the one before it."""
     cost, hops = problem.costs_of_chunk(chunk), problem.uses_of_chunk(chunk)
     soonest = dict.fromkeys(sorted(problem.holders[chunk]), 0)
     via: dict[int, int] = {}

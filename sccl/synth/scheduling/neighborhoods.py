@@ -1,8 +1,8 @@
-"""Improve a schedule: some chunks at a time are scheduled again around all others.
+"""Improve a schedule: schedule some chunks at a time again, around all others.
 
-Large-neighbourhood search (Shaw 1998) over chunks: a late one, and random others. The finish is
-that of the latest of many chunks, so a neighbourhood can seldom reduce it. Instead the total
-lateness of arrivals relative to a target between bound and finish is reduced, until there is none.
+Large-neighborhood search (Shaw 1998) over chunks: a late one and random others. The completion time
+is that of the latest of many chunks, so one neighborhood rarely reduces it. Instead the objective
+is the total lateness of arrivals after a target between lower bound and completion time.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ class NeighborhoodSearch:
     """A search that starts from a schedule.
 
     Attributes:
-        sends: sends of the first chunks of the best.
-        target: value at which it ends.
-        lower_bounds: lower bounds on the finishes of tenants, units.
-        on_progress: called with each best.
-        model_type: kind of model.
-        intervals_per_route: intervals per chunk and way in it.
-        min_units: minimum effort for building one.
-        allowed_routes: the allowed (chunk, way). None: any.
+        problem: The problem.
+        action: Symmetries of the schedule.
+        sends: Sends of the representative chunks in the best schedule.
+        target: Objective at which the search ends.
+        lower_bounds: Lower bounds on the completion times of the collectives, units.
+        strategy: Strategy of CP-SAT.
+        on_progress: Called with each better schedule.
+        model_type: Class of the models.
+        intervals_per_route: Number of intervals per chunk and route in a model.
+        min_units: Minimum effort for a neighborhood.
+        allowed_routes: Allowed (chunk, route) pairs. None: all.
     """
 
     problem: SchedulingProblem
@@ -55,14 +58,14 @@ class NeighborhoodSearch:
 
     @property
     def objective(self) -> int:
-        """Return the value to minimise."""
+        """Return the objective of the best schedule, which is minimized."""
         return self.problem.objective(self.sends)
 
     def run(self, spending: EffortMeter) -> None:
-        """Go on until the effort is spent, or it finishes early enough.
+        """Search until the budget is spent, or the target is attained.
 
         Raises:
-            KeyboardInterrupt: the user interrupted; ``sends`` is the best by then.
+            KeyboardInterrupt: The user interrupted. ``sends`` is the best schedule so far.
         """
         rng = random.Random(spending.effort.seed)  # noqa: S311 - no secret
         firsts = self.action.representatives
@@ -91,7 +94,7 @@ class NeighborhoodSearch:
         )
 
     def _targets(self) -> list[int]:
-        """Return the units by which each tenant would better have finished."""
+        """Return the target of each collective, a little below its completion time, in units."""
         finishes = self.problem.finishes(self.sends)
         if len(finishes) == 1:
             return [self.objective - max(1, (self.objective - self.target) // _TARGET_DIVISOR)]
@@ -102,16 +105,16 @@ class NeighborhoodSearch:
         ]
 
     def _horizon(self) -> int:
-        """Return by when all has to arrive: of several tenants one may finish later than now."""
+        """Return the latest arrival of a model. One of several collectives may finish later."""
         finish = self.problem.finish(self.sends)
         return finish if len(self.problem.priorities) == 1 else finish + finish // 2
 
     def _is_no_worse(self, sends: tuple[ChunkSend, ...]) -> bool:
-        """Return whether sends are to be gone on with; lateness says so of one tenant alone."""
+        """Return whether the objective is no larger. A model of one collective ensures this."""
         return len(self.problem.priorities) == 1 or self.problem.objective(sends) <= self.objective
 
     def _choose_chunks(self, rng: random.Random, firsts: tuple[int, ...], count: int) -> list[int]:
-        """Return some chunks: one that is late, and others."""
+        """Return a random late chunk, and random other representatives."""
         arrivals: dict[int, int] = {}
         for send in self.sends:
             arrivals[send.chunk] = max(arrivals.get(send.chunk, 0), self.problem.arrival(send))
@@ -122,5 +125,5 @@ class NeighborhoodSearch:
 
 
 def _next_budget(spending: EffortMeter) -> Effort | None:
-    """Return the effort for a neighbourhood. None: all is spent."""
+    """Return the effort for a neighborhood. None: the budget is spent."""
     return None if spending.is_exhausted() else spending.remaining(_UNITS_PER_NEIGHBORHOOD)

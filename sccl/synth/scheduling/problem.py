@@ -1,9 +1,9 @@
-"""The scheduling problem: chunks, ways from rank to rank, and their costs in integral units.
+"""The scheduling problem: chunks, routes from rank to rank, and their costs in integral units.
 
-A way is a link, or links through switches that do not store a chunk between them
-(:mod:`sccl.synth.network.routes`). A unit is the greatest that divides all costs, so that models
-in integral units lose nothing. If switches copy, ways of one chunk that part at a switch share the
-links before it: their stem.
+A route is a link, or links through switches that do not store a chunk between them
+(:mod:`sccl.synth.network.routes`). A unit is the greatest common divisor of all costs, so integral
+units lose nothing. If switches copy, routes of one chunk that part at a switch use the links before
+it once, as a multicast group.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sccl.topo.symmetry.permutations import Permutation
 
 @dataclass(frozen=True, slots=True)
 class ChunkSend:
-    """A chunk that goes a way. By its start, which is in units."""
+    """A send of a chunk over a route. Its start is in units."""
 
     start: int
     chunk: int
@@ -40,25 +40,29 @@ class ChunkSend:
 
 @dataclass(frozen=True)
 class SchedulingProblem:
-    """A collective that does not combine, on its machine.
+    """A collective without reductions, on its machine.
 
     Attributes:
-        crossings: by size.
-        unit: ticks of a unit.
-        size: by chunk: index of its size in the clock.
-        src: source of each way.
-        dst: destination of each way.
-        costs: by size and way: units until the chunk has arrived.
-        uses: by size and way. Numbers of stems are the same for all sizes.
-        capacity: by resource: its capacity, 1 for a link. Links come first.
-        holders: holders of each chunk.
-        wanted: by chunk: the ranks that want it, and do not hold it.
-        collective_index: by chunk: its collective among several.
-        priorities: weight of the finish of each of these.
-        varying_routes: by size, the additional time of ways if bandwidth varies. Empty: it does
-            not.
-        forbidden_routes: by chunk, forbidden ways. Empty: none has any.
-        is_backwards: whether the machine is reversed, and schedules on it are read backwards.
+        topology: The machine.
+        collective: The collective.
+        clock: Tick length, and chunk sizes.
+        crossings: Routes for each chunk size.
+        unit: Length of a unit, ticks.
+        size: Index of each chunk's size in the clock, shape (chunks,).
+        src: Source of each route.
+        dst: Destination of each route.
+        costs: Units from start to arrival, shape (sizes, routes).
+        uses: Uses of resources, by size and route. Multicast groups have the same numbers for all
+            sizes.
+        capacity: Capacity of each resource. Links come first, with capacity 1.
+        holders: Ranks that hold each chunk at the start.
+        wanted: Ranks that demand each chunk and do not hold it.
+        collective_index: Index of each chunk's collective, if there are several.
+        priorities: Weight of each collective's completion time.
+        varying_routes: Additional time of routes with varying bandwidth, by size. Empty: constant
+            bandwidth.
+        forbidden_routes: Forbidden routes of each chunk. Empty: none.
+        is_backwards: Whether the machine is reversed and the schedule will be reversed in time.
     """
 
     topology: Topology
@@ -82,39 +86,39 @@ class SchedulingProblem:
 
     @property
     def chunks(self) -> int:
-        """Return how many there are in all."""
+        """Return the number of chunks."""
         return len(self.holders)
 
     @property
     def ranks(self) -> int:
-        """Return how many there are."""
+        """Return the number of ranks."""
         return self.topology.ranks
 
     @property
     def has_uniform_chunks(self) -> bool:
-        """Return whether all chunks are of one size."""
+        """Return whether all chunks have one size."""
         return len(self.costs) == 1
 
     @property
     def route_costs(self) -> tuple[int, ...]:
-        """Return the cost of each way for a chunk of the smallest size."""
+        """Return the cost of each route for a chunk of the smallest size."""
         return self.costs[0]
 
     @property
     def route_uses(self) -> tuple[tuple[ResourceUse, ...], ...]:
-        """Return the use of resources by such a chunk on each way."""
+        """Return the use of resources by a chunk of the smallest size on each route."""
         return self.uses[0]
 
     def costs_of_chunk(self, chunk: int) -> tuple[int, ...]:
-        """Return the cost of each way for a chunk."""
+        """Return the cost of each route for a chunk."""
         return self.costs[self.size[chunk]]
 
     def uses_of_chunk(self, chunk: int) -> tuple[tuple[ResourceUse, ...], ...]:
-        """Return the use of resources by a chunk on each way."""
+        """Return the use of resources by a chunk on each route."""
         return self.uses[self.size[chunk]]
 
     def problems_by_size(self) -> Iterator[SchedulingProblem]:
-        """Yield the problem as if all chunks were of each size."""
+        """Yield, for each size, the problem with all chunks of this size."""
         for k in range(len(self.costs)):
             yield replace(
                 self,
@@ -126,11 +130,11 @@ class SchedulingProblem:
             )
 
     def forbidden_for(self, chunk: int) -> frozenset[int]:
-        """Return the ways that a chunk does not go."""
+        """Return the forbidden routes of a chunk."""
         return self.forbidden_routes[chunk] if self.forbidden_routes else frozenset()
 
     def uses_at(self, chunk: int, path: int, start: int) -> tuple[ResourceUse, ...]:
-        """Return the use of resources by a chunk that starts on a way at a unit."""
+        """Return the use of resources by a chunk that starts on a route at a unit."""
         hops = self.uses_of_chunk(chunk)[path]
         if not self.varying_routes:
             return hops
@@ -139,7 +143,7 @@ class SchedulingProblem:
         return tuple(replace(h, offset=h.offset + a, busy=h.busy + b) for h, (a, b) in pairs)
 
     def idle_units(self, chunk: int, path: int, start: int) -> int:
-        """Return for how many units nothing passes of a chunk that goes a way from a unit on."""
+        """Return the units from a start on a route until the first byte of the chunk passes."""
         return (
             self.varying_routes[self.size[chunk]].idle_ticks(path, start)
             if self.varying_routes
@@ -147,7 +151,7 @@ class SchedulingProblem:
         )
 
     def arrival(self, send: ChunkSend) -> int:
-        """Return the unit by which a send has arrived."""
+        """Return the unit at which a send arrives."""
         arrives = send.start + self.costs_of_chunk(send.chunk)[send.route]
         if self.varying_routes:
             arrives += self.varying_routes[self.size[send.chunk]].arrival_delay(
@@ -156,11 +160,11 @@ class SchedulingProblem:
         return arrives
 
     def finish(self, sends: Iterable[ChunkSend]) -> int:
-        """Return the units after which all that is sent has arrived."""
+        """Return the completion time of sends, in units."""
         return max((self.arrival(s) for s in sends), default=0)
 
     def finishes(self, sends: Iterable[ChunkSend]) -> list[int]:
-        """Return of each tenant the units after which all that is sent of it has arrived."""
+        """Return the completion time of each collective, in units."""
         finishes = [0] * len(self.priorities)
         for s in sends:
             tenant = self.collective_index[s.chunk]
@@ -168,29 +172,29 @@ class SchedulingProblem:
         return finishes
 
     def objective(self, sends: Iterable[ChunkSend]) -> int:
-        """Return the objective: the finishes of all tenants, weighted by priority.
+        """Return the objective: the completion times of all collectives, weighted by priority.
 
-        For one tenant that is the last arrival.
+        For a single collective this is the completion time.
         """
         return self.weighted_sum(self.finishes(sends))
 
     def weighted_sum(self, finishes: Iterable[int]) -> int:
-        """Return the weighted sum of the finishes of tenants."""
+        """Return the weighted sum of the completion times of collectives."""
         return sum(p * us for p, us in zip(self.priorities, finishes, strict=True))
 
     @property
     def is_link_only(self) -> bool:
-        """Return whether ways and their resources model the machine completely.
+        """Return whether routes and their resources model the machine completely.
 
-        Through switches a chunk might wait, be copied, or go a longer way, and it might use a
-        smaller part of a budget for longer. Over links alone the best schedule has none of that:
-        each chunk comes to a rank once, and passes a link at the full rate.
+        Through switches a chunk might wait, be copied, or take a longer path, and it might use a
+        smaller part of a budget for longer. With links only, an optimal schedule does none of that:
+        each chunk arrives at a rank once, and passes a link at the full rate.
         """
         return not self.topology.switches and not self.topology.budgets
 
     @cached_property
     def multicast_groups(self) -> dict[int, list[tuple[int, int]]]:
-        """Return the ways of each stem, each with the index of its use."""
+        """Return the routes of each multicast group, each with the index of its use."""
         stems: dict[int, list[tuple[int, int]]] = {}
         for path, hops in enumerate(self.route_uses):
             for place, hop in enumerate(hops):
@@ -199,12 +203,12 @@ class SchedulingProblem:
 
     @cached_property
     def is_multicast(self) -> bool:
-        """Return whether ways share resources by a common stem."""
+        """Return whether a switch copies chunks on some routes."""
         return any(len(paths) > 1 for paths in self.multicast_groups.values())
 
     @cached_property
     def routes_from(self) -> tuple[tuple[int, ...], ...]:
-        """Return the ways from each rank."""
+        """Return the routes from each rank."""
         out_paths: list[list[int]] = [[] for _ in range(self.ranks)]
         for path, rank in enumerate(self.src):
             out_paths[rank].append(path)
@@ -212,7 +216,7 @@ class SchedulingProblem:
 
     @cached_property
     def routes_to(self) -> tuple[tuple[int, ...], ...]:
-        """Return the ways to each rank."""
+        """Return the routes to each rank."""
         in_paths: list[list[int]] = [[] for _ in range(self.ranks)]
         for path, rank in enumerate(self.dst):
             in_paths[rank].append(path)
@@ -223,12 +227,12 @@ class SchedulingProblem:
         return tuple(all_pairs(self.ranks, self.src, self.dst, cost) for cost in self.costs)
 
     def distances_of(self, chunk: int) -> IntArray:
-        """Return the units of a chunk from each rank to each other, if nothing is in the way."""
+        """Return a chunk's time between ranks without contention, units, shape (ranks, ranks)."""
         return self._distances[self.size[chunk]]
 
     @cached_property
     def earliest_arrival(self) -> IntArray:
-        """Return by chunk and rank the units after which it can be there at the earliest."""
+        """Return the earliest arrival without contention, in units, shape (chunks, ranks)."""
         earliest: dict[tuple[int, frozenset[int]], IntArray] = {}
         kinds = list(zip(self.size, self.holders, strict=True))
         for size, holders in kinds:
@@ -237,10 +241,10 @@ class SchedulingProblem:
         return np.array([earliest[kind] for kind in kinds])
 
     def check_reachable(self) -> None:
-        """Check that every chunk can come to where it is wanted.
+        """Check that every chunk can reach its destinations.
 
         Raises:
-            UnreachableError: one cannot.
+            UnreachableError: A chunk cannot reach one.
         """
         for chunk, wanted in enumerate(self.wanted):
             for rank in sorted(wanted):
@@ -252,13 +256,13 @@ class SchedulingProblem:
                     )
 
     def symmetry_images(self, image: Permutation) -> tuple[list[int], list[int], list[int]]:
-        """Return where a symmetry of the nodes takes chunks, ways and links.
+        """Return the images of chunks, routes, and links under a symmetry of the nodes.
 
-        Chunks of a class go to those of its image in their order, by their sizes.
+        Chunks of a class map to those of its image, in order of their sizes.
         """
         to, (ends, link_order) = np.array(image, dtype=np.int64), self._link_ends
         links = np.empty(len(ends), dtype=np.int64)
-        links[_lexicographic_order(to[ends])] = link_order  # images of all are all
+        links[_lexicographic_order(to[ends])] = link_order  # the images are a permutation
         rows, way_order = self._padded_route_links
         paths = np.empty(len(rows), dtype=np.int64)
         paths[_lexicographic_order(np.append(links, -1)[rows])] = way_order
@@ -279,13 +283,13 @@ class SchedulingProblem:
 
     @cached_property
     def _link_ends(self) -> tuple[IntArray, IntArray]:
-        """Return the nodes that each link joins, and the links in the order of these."""
+        """Return the ends of each link, and the links in the order of their ends."""
         ends = np.array([k.edge for k in self.topology.links], dtype=np.int64).reshape(-1, 2)
         return ends, _lexicographic_order(ends)
 
     @cached_property
     def _padded_route_links(self) -> tuple[IntArray, IntArray]:
-        """Return the links of each way, filled up with -1, and the ways in the order of these."""
+        """Return the links of each route, padded with -1, and the order of the routes by these."""
         rows = np.full((len(self.route_links), max(map(len, self.route_links))), -1, dtype=np.int64)
         for index, path in enumerate(self.route_links):
             rows[index, : len(path)] = path
@@ -293,7 +297,7 @@ class SchedulingProblem:
 
     @cached_property
     def route_links(self) -> tuple[tuple[int, ...], ...]:
-        """Return the links of each way."""
+        """Return the links of each route."""
         links, first = self.crossings[0].link.tolist(), self.crossings[0].first.tolist()
         return tuple(tuple(links[a:b]) for a, b in pairwise(first))
 
@@ -312,17 +316,20 @@ def build_problem(  # noqa: PLR0913, PLR0917 - independent inputs
     """Return the scheduling problem.
 
     Args:
-        clock: clock of all chunks, or of each.
-        tenants: number of chunks of the pattern for each tenant. Empty: there is one.
-        priorities: priority of each. Empty: there is one tenant.
-        sketched: the allowed ways, by chunk, some of which may have none. None: all, for all.
-        together: whether a unit divides alphas, too, since chunks sent together pay one.
-        backwards: whether the machine is reversed, and schedules on it are read backwards.
+        topology: The machine.
+        collective: The collective.
+        clock: Tick length, and the size of all chunks or of each.
+        tenants: Number of chunks of each of several collectives in the pattern. Empty: there is
+            one collective.
+        priorities: Weight of each collective. Empty: all count as one.
+        sketched: Sketch of the allowed routes by chunk. None: all routes.
+        together: Whether a unit also divides alphas, because chunks sent together pay only one.
+        backwards: Whether the machine is reversed and the schedule will be reversed in time.
 
     Raises:
-        TooLargeError: there are too many ways through switches.
-        TopologyError: the machine lacks ways that the sketch names.
-        UnreachableError: a chunk cannot reach a rank that wants it.
+        TooLargeError: There are too many routes through switches.
+        TopologyError: The machine lacks routes that the sketch names.
+        UnreachableError: A chunk cannot reach a destination.
     """
     clocks = [
         Clock.from_topology(topology, size, clock.model, clock.tick_ps) for size in clock.sizes
@@ -382,14 +389,14 @@ def build_problem(  # noqa: PLR0913, PLR0917 - independent inputs
 
 
 def _lexicographic_order(rows: IntArray) -> IntArray:
-    """Return the numbers of distinct rows, in the order of their content."""
+    """Return the numbers of distinct rows in lexicographic order."""
     return np.lexsort(rows.T)
 
 
 def _forbidden_routes(
     problem: SchedulingProblem, sketched: MachineSketch
 ) -> tuple[frozenset[int], ...]:
-    """Return of each chunk the ways that it does not go, those of one origin together."""
+    """Return the forbidden routes of each chunk. Chunks of one origin share a set."""
     barred: dict[int, frozenset[int]] = {}
     for origin in sorted({min(ranks) for ranks in problem.holders}):
         barred[origin] = sketched.forbidden_routes(origin, problem.src, problem.dst)

@@ -1,7 +1,7 @@
-"""Place sends in a given order, each as soon as its chunk is there and its way is free.
+"""Place sends in a given order, each as soon as its chunk is there and its route is free.
 
-From a valid schedule in epochs each send is so placed no later than in its epoch, if ways are
-links: by then its chunk has come, and sends placed before it hold no more than they did.
+If routes are links, each send of a valid schedule in epochs starts no later than its epoch: its
+chunk has arrived by then, and the sends before it occupy no more than in the epochs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sccl.synth.scheduling.resource_uses import ResourceUse
 
 
 class ResourceTimeline:
-    """A use of a resource: begin, end, and amount."""
+    """The uses of a resource over time."""
 
     def __init__(self, room: int) -> None:
         self.capacity = room
@@ -22,7 +22,7 @@ class ResourceTimeline:
         self._longest = self._end = 0
 
     def earliest_fit(self, start: int, busy: int, weight: int) -> int:
-        """Return the first unit from one on from which so much more is free for so long."""
+        """Return the first unit, ``start`` or later, with ``weight`` free for ``busy`` units."""
         while busy and start < self._end:
             first = bisect_left(self._reservations, (start - self._longest,))
             last = bisect_left(self._reservations, (start + busy,))
@@ -37,7 +37,7 @@ class ResourceTimeline:
         return start
 
     def reserve(self, start: int, busy: int, weight: int) -> None:
-        """Note that so much is held."""
+        """Mark ``weight`` of the capacity as used for ``busy`` units."""
         if busy:
             insort(self._reservations, (start, start + busy, weight))
             self._longest = max(self._longest, busy)
@@ -47,7 +47,7 @@ class ResourceTimeline:
 def earliest_common_fit(
     held: Sequence[ResourceTimeline], hops: Iterable[ResourceUse], start: int
 ) -> int:
-    """Return the first unit from one on at which all that a way holds is free."""
+    """Return the first unit, ``start`` or later, at which all resources of a route are free."""
     before = -1
     while start != before:
         before = start
@@ -59,15 +59,17 @@ def earliest_common_fit(
 def serial_schedule(
     problem: SchedulingProblem, sends: Iterable[ChunkSend], length: int
 ) -> tuple[ChunkSend, ...]:
-    """Return when each send is.
+    """Return the sends with exact starts.
 
     Args:
-        sends: by the epoch in which they start, each after that which brings its chunk. Those of
-            one epoch and chunk that share a stem go together.
-        length: units of an epoch before which none starts. 0: it is as soon as can be.
+        problem: The problem.
+        sends: Sends with starts in epochs, each after the send that brings its chunk. Sends of one
+            epoch, chunk, and multicast group start together.
+        length: Length of an epoch, units: no send starts before its epoch. 0: each send starts as
+            early as possible.
     """
     held = [ResourceTimeline(room) for room in problem.capacity]
-    of_several = max if problem.collective.combining else min  # a sum is sent when all have come
+    of_several = max if problem.collective.combining else min  # a sum needs all contributions
     available = {(c, r): 0 for c, ranks in enumerate(problem.holders) for r in ranks}
     sent = []
     for epoch, chunk, paths in group_multicasts(problem, sends):
@@ -89,7 +91,7 @@ def _fit_send(
     paths: Sequence[int],
     soonest: int,
 ) -> tuple[int, list[ResourceUse]]:
-    """Return when a chunk can start on ways together, and its use of resources then."""
+    """Return the start of a chunk on routes together, and its uses of resources then."""
     start, before = soonest, -1
     while True:
         hops = {
@@ -104,7 +106,7 @@ def _fit_send(
             break
     if idle := problem.idle_units(
         chunk, paths[0], start
-    ):  # it arrives no later, and holds less before
+    ):  # a later start arrives no later, and occupies less before
         start += idle
         hops = {hop.multicast_group: hop for hop in problem.uses_at(chunk, paths[0], start)}
     return start, list(hops.values())
@@ -113,7 +115,7 @@ def _fit_send(
 def group_multicasts(
     problem: SchedulingProblem, sends: Iterable[ChunkSend]
 ) -> list[tuple[int, int, list[int]]]:
-    """Return ways by epoch and chunk, those together that share a stem."""
+    """Return (epoch, chunk, routes). The routes of a multicast group are together."""
     groups: list[tuple[int, int, list[int]]] = []
     place: dict[tuple[int, int, int], int] = {}
     for send in sends:
@@ -129,12 +131,13 @@ def group_multicasts(
 
 
 def prune_sends(problem: SchedulingProblem, sends: Iterable[ChunkSend]) -> tuple[ChunkSend, ...]:
-    """Return the sends that bring a chunk to where it is wanted, or on its way there.
+    """Return the sends on the paths of chunks to their destinations.
 
-    TE-CCL, section 3: flows that serve no demand are left out, from the destinations backwards.
+    TE-CCL, section 3: flows that serve no demand are removed, from the destinations backwards.
 
     Args:
-        sends: of some chunks. Each comes to a rank once.
+        problem: The problem.
+        sends: Sends of some chunks. Each chunk arrives at a rank at most once.
     """
     rows = tuple(sends)
     brings = {(send.chunk, problem.dst[send.route]): i for i, send in enumerate(rows)}

@@ -1,7 +1,7 @@
-"""A sketch on a machine: the allowed ways, the senders of a node, and the symmetries.
+"""A sketch on a machine: the allowed routes, the senders of a node, and the symmetries.
 
-TACCL (NSDI 2023), sections 3 and 5.1. A sketch names ranks by their numbers within a node. It is
-checked against the machine here, and a message names the entry that the machine contradicts.
+TACCL (NSDI 2023), sections 3 and 5.1. A sketch names ranks by their numbers within a node. This
+module checks it against the machine. Messages name the entry that the machine contradicts.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ class MachineSketch:
     """A sketch on a machine.
 
     Attributes:
-        topology: the machine, or, backwards, the reversed one, on which a dual is planned.
-        is_backwards: whether ways go against those that the sketch speaks of.
+        sketch: The sketch.
+        topology: The machine. For a dual that is planned backwards, the reversed machine.
+        is_backwards: Whether routes have the opposite direction of those in the sketch.
 
     Raises:
-        TopologyError: the machine contradicts it.
+        TopologyError: The machine contradicts the sketch.
     """
 
     sketch: Sketch
@@ -74,7 +75,7 @@ class MachineSketch:
 
     @property
     def ranks_per_node(self) -> int:
-        """Return how many ranks a node has."""
+        """Return the number of ranks of a node."""
         return self.topology.ranks // self.sketch.nodes
 
     def _check_relays(self) -> None:
@@ -108,10 +109,10 @@ class MachineSketch:
         return rank // self.ranks_per_node
 
     def route_factors(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return of each way from rank to rank by how much slower it is taken. 0: not at all.
+        """Return the time factor of each route from rank to rank. 0: the route is not used.
 
         Raises:
-            TopologyError: a relay has no way.
+            TopologyError: A relay has no route.
         """
         if self.is_backwards:
             src, dst = dst, src
@@ -139,7 +140,7 @@ class MachineSketch:
         return factors
 
     def _check_relay_routes(self, pairs: set[tuple[int, int]]) -> None:
-        """Check that each relay has a way in the machine, from each node to each other."""
+        """Check that each relay has a route in the machine between each two nodes."""
         relays, nodes = self.sketch.relays, range(self.sketch.nodes)
         assert relays is not None
         for sender in range(self.ranks_per_node):
@@ -167,7 +168,7 @@ class MachineSketch:
                         raise self._missing_route("intranode_sketch.intranode_conn", sender, *pair)
 
     def _check_hyperedges(self, pairs: set[tuple[int, int]]) -> None:
-        """Check that ways join the ranks of a switch each to each, but for those left out."""
+        """Check that routes join all pairs of ranks of a switch, except excluded pairs."""
         within = self.sketch.intranode_links
         left = {(a, b) for a, receivers in within or () for b in receivers}
         for place, edge in enumerate(self.sketch.hyperedges):
@@ -190,7 +191,7 @@ class MachineSketch:
         )
 
     def _chassis_hint(self) -> str:
-        """Return that a machine says of other nodes, if it does."""
+        """Return a hint if the machine has another number of nodes."""
         chassis = self.topology.chassis
         if len(chassis) in {0, self.sketch.nodes}:
             return ""
@@ -199,9 +200,9 @@ class MachineSketch:
     def forbidden_routes(
         self, origin: int, src: Sequence[int], dst: Sequence[int]
     ) -> frozenset[int]:
-        """Return the ways that a chunk which begins on a rank does not go.
+        """Return the forbidden routes of a chunk that starts at a rank.
 
-        Backwards: that ends there.
+        Backwards: of a chunk that ends there.
         """
         relays = self.sketch.relays
         by = None if relays is None else relays.senders(origin % self.ranks_per_node)
@@ -218,7 +219,7 @@ class MachineSketch:
     def hyperedge_routes(
         self, src: Sequence[int], dst: Sequence[int]
     ) -> Iterator[tuple[HyperedgePolicy, list[int]]]:
-        """Yield the ways of each hyperedge of each node, with its policy."""
+        """Yield the routes of each hyperedge of each node, with its policy."""
         for edge in self.sketch.hyperedges:
             local = frozenset(edge.local)
             for node in range(self.sketch.nodes):
@@ -233,7 +234,7 @@ class MachineSketch:
         Rotations with equal images of all ranks count once.
 
         Raises:
-            TopologyError: one is no symmetry of the machine, or they are too many.
+            TopologyError: A rotation is no symmetry of the machine, or the group is too large.
         """
         ranks = self.topology.ranks
         identity = tuple(range(ranks + len(self.topology.switches)))
@@ -255,10 +256,10 @@ class MachineSketch:
 
     @cached_property
     def _rotation_images(self) -> tuple[Permutation, ...]:
-        """Return what each rotation does to ranks and switches.
+        """Return the image of ranks and switches under each rotation.
 
         Raises:
-            TopologyError: one is no symmetry of the machine.
+            TopologyError: A rotation is no symmetry of the machine.
         """
         return tuple(map(self._rotation_image, self.sketch.rotations))
 
@@ -282,14 +283,14 @@ class MachineSketch:
         return node_image
 
     def check_symmetric(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> None:
-        """Check that each rotation takes the logical topology to itself.
+        """Check that each rotation maps the logical topology to itself.
 
         Args:
-            src: where ways of the machine begin.
-            dst: where they end.
+            src: Source of each route of the machine.
+            dst: Destination of each route of the machine.
 
         Raises:
-            TopologyError: one does not.
+            TopologyError: A rotation does not.
         """
         if not self.sketch.rotations:
             return
@@ -304,10 +305,10 @@ class MachineSketch:
                 )
 
     def check_preserves(self, collective: Collective) -> None:
-        """Check that the symmetries take a collective to itself, and no class of it to itself.
+        """Check that the symmetries map a collective to itself, and no class of it to itself.
 
         Raises:
-            CollectiveError: they do not.
+            CollectiveError: They do not.
         """
         classes = collective.chunk_classes()
         sets = {ranks for chunk_class in classes for ranks in chunk_class}

@@ -1,7 +1,7 @@
 """Find the part of a machine, and of a sketch's logical topology, that a symmetry breaks.
 
 TACCL (NSDI 2023), section 3.3: a symmetry is an automorphism of the logical topology. The broken
-part is reported as a link, a way, or an entry of the sketch.
+part is reported as a link, a route, or an entry of the sketch.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ at all."""
 
 
 def machine_violation(topology: Topology, node_image: Sequence[int]) -> str:
-    """Return which link or budget of a machine a permutation of all nodes breaks. Empty: none."""
+    """Return the link or budget of a machine that a node permutation breaks. Empty: none."""
     return _link_violation(topology, node_image) or _budget_violation(topology, node_image)
 
 
 def switch_violation(topology: Topology, image: Sequence[int]) -> str:
-    """Return which link a permutation of the ranks breaks, to which none of the switches belongs.
+    """Return, as text, why a permutation of ranks does not extend to the switches.
 
     Args:
-        image: of each rank.
+        topology: The machine.
+        image: Image of each rank.
     """
     if broken := _link_violation(topology, image):
         return broken
@@ -45,7 +46,7 @@ def switch_violation(topology: Topology, image: Sequence[int]) -> str:
 
 
 def _link_violation(topology: Topology, image: Sequence[int]) -> str:
-    """Return which link between nodes that have an image breaks."""
+    """Return the link that a permutation breaks. Links at nodes without an image are ignored."""
     costs = {k.edge: (k.lanes, k.alpha_us, k.gb_per_s) for k in topology.links}
     for (src, dst), cost in costs.items():
         if max(src, dst) >= len(image):
@@ -77,7 +78,9 @@ def sketch_violation(sketch: Sketch, image: Sequence[int], paths: RouteFactors) 
     """Return the part of a logical topology that a permutation of ranks breaks. Empty: none.
 
     Args:
-        image: image of each rank.
+        sketch: The sketch.
+        image: Image of each rank.
+        paths: Routes of the machine, in the directions of the sketch.
     """
     local = len(image) // sketch.nodes
     return (
@@ -88,7 +91,7 @@ def sketch_violation(sketch: Sketch, image: Sequence[int], paths: RouteFactors) 
 
 
 def _route_violation(local: int, image: NDArray[np.int64], paths: RouteFactors) -> str:
-    """Return which way that is taken would be one that is not, or is slower."""
+    """Return the used route whose image is not used, or has another factor. Empty: none."""
     ranks = len(image)
     src, dst, factor = (column[paths[2] > 0] for column in paths)
     keys, first = np.unique(src * ranks + dst, return_index=True)
@@ -147,7 +150,7 @@ def _relay_entry(relays: RelayRules) -> str:
 
 
 def _hyperedge_violation(sketch: Sketch, local: int, image: Sequence[int]) -> str:
-    """Return which hyperedge would be none, or one of another policy."""
+    """Return the hyperedge whose image is none, or has another policy. Empty: none."""
     hyperedges = {
         (frozenset(node * local + number for number in edge.local), edge.policy)
         for edge in sketch.hyperedges

@@ -1,12 +1,13 @@
-"""Ways whose bandwidth varies over time: how long a chunk takes depends on when it sets out.
+"""Routes with bandwidth that varies over time: a chunk's time depends on its start.
 
-The links of a way up to where a chunk can stay, a segment, carry it at one pace: at each moment
-that of the slowest, each link by its own time, as it begins so much later than the way. So a chunk
-has passed a segment when the integral of that pace is 1, rounded up to whole ticks. All in
-fractions. What sets out later never arrives earlier.
+A segment is the links of a route up to the next place where a chunk can be stored. All links of a
+segment carry the chunk at one rate: at each moment the rate of the slowest link. Each link is read
+at its own time, which is later than the start of the route by its offset. So a chunk has passed a
+segment when the integral of this rate is 1, rounded up to whole ticks. Rates are fractions. A later
+start never arrives earlier.
 
-All that a chunk holds beside links, of budgets and places of switches, it holds as many ticks
-longer as its way takes longer, and as much of it as at its full pace: more than it needs.
+A chunk also uses budgets and buffers of switches. It keeps them as many ticks longer as its route
+takes longer, with the share for the full rate. That is more than it needs.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from sccl.synth.network.shortest_paths import UNREACHABLE
 
 
 class TransferCurve:
-    """How much has passed by when, at a pace that changes in steps; exact."""
+    """The amount that has passed by each tick, at a rate that changes in steps. It is exact."""
 
     def __init__(self, steps: StepFunction) -> None:
-        """Make it of (from which tick, pace), the first from tick 0."""
+        """Build the curve from steps (tick, rate). The first step is at tick 0."""
         self._times = [at for at, _ in steps]
         self._paces = [pace for _, pace in steps]
         self._amounts = [Fraction(0)]
@@ -37,12 +38,12 @@ class TransferCurve:
             self._amounts.append(self._amounts[-1] + pace * (then - at))
 
     def amount_by(self, tick: int) -> Fraction:
-        """Return what has passed by a tick."""
+        """Return the amount that has passed by a tick."""
         k = bisect_right(self._times, tick) - 1
         return self._amounts[k] + self._paces[k] * (tick - self._times[k])
 
     def ticks_for(self, tick: int, amount: Fraction) -> int | None:
-        """Return in how many ticks from one on so much passes, rounded up. None: it never does."""
+        """Return the ticks from ``tick`` until an amount has passed, rounded up. None: never."""
         goal = self.amount_by(tick) + amount
         k = bisect_right(self._amounts, goal) - 1
         while k > 0 and self._amounts[k] == goal:  # an earlier idle interval has the amount
@@ -52,7 +53,7 @@ class TransferCurve:
         return ceil(self._times[k] + (goal - self._amounts[k]) / self._paces[k]) - tick
 
     def idle_ticks(self, tick: int) -> int:
-        """Return for how many whole ticks from one on nothing passes; 0, too: never again."""
+        """Return the whole ticks from ``tick`` until something passes. 0 also if nothing will."""
         k = bisect_right(self._times, tick) - 1
         ends = (self._times[i] for i in range(k, len(self._times)) if self._paces[i])
         return 0 if self._paces[k] else floor(next(ends, tick)) - tick
@@ -60,13 +61,13 @@ class TransferCurve:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Links that carry a chunk at one pace.
+    """Links that carry a chunk at one rate.
 
     Attributes:
-        links: of the way's, how many.
-        offset: ticks from the start of the way to when its first link begins, at full bandwidth.
-        ticks: that a chunk takes then.
-        curve: chunks that have passed, by when the segment begins. None: it never varies.
+        links: Number of links.
+        offset: Ticks from the start of the route to the start of the first link at full bandwidth.
+        ticks: Ticks of a chunk at full bandwidth.
+        curve: Chunks passed by each start of the segment. None: the bandwidth is constant.
     """
 
     links: int
@@ -76,15 +77,15 @@ class _Segment:
 
 
 class VaryingRoutes:
-    """How much longer ways take than at full bandwidth, by when a chunk sets out, in ticks."""
+    """Additional time of routes compared with full bandwidth, by start of the chunk, in ticks."""
 
     def __init__(
         self, topology: Topology, clock: Clock, crossings: Routes, bandwidth: VariableBandwidth
     ) -> None:
-        """Read what links have over time.
+        """Read the bandwidth of links over time.
 
         Raises:
-            TopologyError: the machine lacks a link.
+            TopologyError: The machine lacks a link of ``bandwidth``.
         """
         bandwidth.check_fits(topology)
         self.name = bandwidth.name
@@ -113,7 +114,7 @@ class VaryingRoutes:
         self._route_segments = [self._segments(rows[a:b]) for a, b in pairwise(first)]
 
     def _segments(self, rows: list[tuple[int, int, int]]) -> tuple[_Segment, ...]:
-        """Return the segments of a way, of the (link, offset, pace) of its links."""
+        """Return the segments of a route from the (link, offset, pace) of its links."""
         segments: list[_Segment] = []
         begin = 0
         for i, (link, _, _) in enumerate(rows):
@@ -124,14 +125,14 @@ class VaryingRoutes:
         return tuple(segments)
 
     def _curve(self, rows: list[tuple[int, int, int]]) -> TransferCurve | None:
-        """Return what passes links together. None: they have their full bandwidth at all times."""
+        """Return the curve of links that pass a chunk together. None: always full bandwidth."""
         if not any(link in self._link_curves for link, _, _ in rows):
             return None
         ticks = rows[0][2]
         shifts = {link: offset - rows[0][1] + self._link_delays[link] for link, offset, _ in rows}
         slower = ticks > max(
             self._min_ticks[link] for link in shifts
-        )  # than its links: by a budget
+        )  # than each link alone, because of a budget
         times = {at - shifts[link] for link in shifts for at, _ in self.bandwidth_steps[link]}
         steps = []
         for at in sorted({Fraction(0), *(t for t in times if t > 0)}):
@@ -143,7 +144,7 @@ class VaryingRoutes:
         return TransferCurve(tuple(steps))
 
     def segment_delays(self, path: int, start: int) -> list[int]:
-        """Return by how many ticks each segment takes longer, if a chunk sets out at a tick."""
+        """Return the additional ticks of each segment for a chunk that starts at a tick."""
         extra_ticks, delay = [], 0
         for segment in self._route_segments[path]:
             took = segment.ticks
@@ -157,19 +158,21 @@ class VaryingRoutes:
         return extra_ticks
 
     def arrival_delay(self, path: int, start: int) -> int:
-        """Return by how many ticks a chunk arrives later. At least FAR: it never does."""
+        """Return the additional ticks until the arrival. At least UNREACHABLE: it never arrives."""
         return sum(self.segment_delays(path, start))
 
     def idle_ticks(self, path: int, start: int) -> int:
-        """Return for how many ticks nothing passes of a chunk that sets out at a tick."""
+        """Return the ticks from the start of a chunk until its first byte passes."""
         first = self._route_segments[path][0]
         return 0 if first.curve is None else first.curve.idle_ticks(start + first.offset)
 
     def use_delays(self, path: int, start: int, count: int) -> list[tuple[int, int]]:
-        """Return by how much later and longer a chunk holds what its way has, that sets out then.
+        """Return (additional offset, additional duration) of each use of a route.
 
         Args:
-            count: of things: the links of the way, and then others.
+            path: The route.
+            start: Start of the chunk, ticks.
+            count: Number of uses: the links of the route, then other resources.
         """
         shifts: list[tuple[int, int]] = []
         delay = 0
@@ -181,19 +184,19 @@ class VaryingRoutes:
         return shifts + [(0, delay)] * (count - len(shifts))
 
     def capacity(self, link: int, begin: int, end: int) -> int:
-        """Return what passes a link from one tick to another: whole ticks at full bandwidth."""
+        """Return the amount that passes a link between two ticks, in ticks at full bandwidth."""
         curve = self._link_curves.get(link)
         return (
             end - begin if curve is None else floor(curve.amount_by(end) - curve.amount_by(begin))
         )
 
     def max_chunks(self, link: int, end: int) -> int:
-        """Return how many chunks one after the other can pass a link by a tick, at most."""
+        """Return the maximum number of chunks that can pass a link by a tick, one by one."""
         curve = self._link_curves.get(link)
         return int((end if curve is None else curve.amount_by(end)) // self._ticks_per_chunk[link])
 
     def is_invariant(self, images: Sequence[int]) -> bool:
-        """Return whether each link has the bandwidth over time that its image has."""
+        """Return whether each link has the same bandwidth over time as its image."""
         return all(
             self.bandwidth_steps[link] == self.bandwidth_steps[image]
             for link, image in enumerate(images)

@@ -1,4 +1,4 @@
-"""Schedules to begin from: those of TACOS, which matches links with chunks as time goes on."""
+"""Warm starts: list schedules of TACOS, which matches links with chunks step by step in time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 
 
 class NoScheduleError(Exception):
-    """There is no first schedule."""
+    """No first schedule was found."""
 
     def __init__(self, reason: StopReason) -> None:
-        """Keep the reason."""
+        """Store the reason."""
         super().__init__(str(reason))
         self.reason = reason
 
@@ -23,14 +23,18 @@ class NoScheduleError(Exception):
 def warm_start_from_tacos(
     request: Request, chunks: int, alpha: str, effort: Effort, improve: float = 1.0
 ) -> tuple[Schedule, StopReason]:
-    """Return the result of list scheduling, and why it ended before its effort was spent.
+    """Return the schedule of TACOS, and why the search ended before its budget was spent.
 
     Args:
-        improve: effort of improvements, relative to the effort of the schedule.
+        request: Machine, collective, and size.
+        chunks: Chunks per part.
+        alpha: Alpha model.
+        effort: The budget.
+        improve: Effort of improvements, relative to the effort of the schedule.
 
     Raises:
-        InputError: it does not take the request.
-        NoScheduleError: time ran out before there was one.
+        InputError: TACOS does not support the request.
+        NoScheduleError: Time ran out before there was a schedule.
     """
     listed = registry.load("tacos")
     options = listed.Options(chunks=chunks, alpha=alpha, improve=improve)
@@ -43,7 +47,7 @@ def warm_start_from_tacos(
 
 
 def schedule_to_sends(problem: SchedulingProblem, schedule: Schedule) -> tuple[ChunkSend, ...]:
-    """Return the transfers of a schedule as sends over ways."""
+    """Return the transfers of a schedule as sends over routes."""
     starts, chunks, links = (
         column.tolist() for column in (schedule.start, schedule.chunk, schedule.link)
     )

@@ -93,7 +93,7 @@ class _ContiguityModel:
                 model.add_hint(self.joins_previous[key], index > 0)
 
     def _add_route_order(self, path: int, chunks: list[int]) -> None:
-        """Add that consecutive chunks of a route are merged, or follow one another."""
+        """Require that consecutive chunks of a route are merged or follow one another."""
         model, single_cost = self.model, self.costs.cost(path, 1)
         can_batch = self.costs.can_batch[path]
         extra = self.costs.extra_units(path) if can_batch else 0  # beta of each further chunk
@@ -128,7 +128,7 @@ class _ContiguityModel:
             model.add(self.arrival[key] == batch_arrival).only_enforce_if(is_last)
 
     def _add_causality(self) -> None:
-        """Add that a rank sends a chunk only after its arrival (equation (4))."""
+        """Require that a rank sends a chunk only after its arrival (equation (4))."""
         problem = self.problem
         arrival_at = {
             (chunk, problem.dst[path]): self.arrival[chunk, path] for chunk, path in self.start
@@ -140,8 +140,9 @@ class _ContiguityModel:
     def _add_resources(self) -> None:
         """Add the capacity of resources that several routes share (equations (20) and (21)).
 
-        The paper has an order of the chunks at each switch, from step 2. Here the solver chooses
-        the order between routes. The last chunk of a batch holds the resource for all of it.
+        In the paper step 2 determines the order of the chunks at each switch. Here the solver
+        chooses the order between routes. The last chunk of a batch holds the resource for all of
+        it.
         """
         problem, model = self.problem, self.model
         uses_by_resource: dict[int, list[tuple[ResourceUse, _ChunkRoute]]] = {}

@@ -20,8 +20,10 @@ class SketchedRoute:
     """A link, or links through switches, from rank to rank.
 
     Attributes:
-        factor: how many times as long it is taken. 0: it is left out.
-        links: of the machine.
+        src: Source rank.
+        dst: Destination rank.
+        factor: Factor of its time. 0: the sketch excludes it.
+        links: Links of the machine.
     """
 
     src: int
@@ -35,8 +37,10 @@ class FittedSketch:
     """A sketch that fits a machine.
 
     Attributes:
-        routes: all of the machine.
-        symmetries: that its rotations make up, the identity among them.
+        sketch: The sketch.
+        topology: The machine.
+        routes: All routes of the machine.
+        symmetries: Size of the group that its rotations generate.
     """
 
     sketch: Sketch
@@ -46,15 +50,15 @@ class FittedSketch:
 
     @property
     def ranks_per_node(self) -> int:
-        """Return how many ranks a node has."""
+        """Return the number of ranks of a node."""
         return self.topology.ranks // self.sketch.nodes
 
     def is_inter_node(self, route: SketchedRoute) -> bool:
-        """Return whether a way joins different nodes."""
+        """Return whether a route joins different nodes."""
         return route.src // self.ranks_per_node != route.dst // self.ranks_per_node
 
     def count_routes(self, *, between: bool) -> tuple[int, int]:
-        """Return how many ways between nodes, or within them, are left, and of how many."""
+        """Return the numbers of allowed routes and of all routes, between nodes or within them."""
         routes = [route for route in self.routes if self.is_inter_node(route) == between]
         return sum(route.factor > 0 for route in routes), len(routes)
 
@@ -74,10 +78,10 @@ class SketchedChunks:
 
 
 def fit_sketch(sketch: Sketch, machine: Topology) -> FittedSketch:
-    """Return a sketch on a machine.
+    """Fit a sketch to a machine.
 
     Raises:
-        InputError: the machine contradicts it. The message names the entry.
+        InputError: The machine contradicts the sketch. The message names the entry.
     """
     from sccl.synth.network.routes import build_routes  # noqa: PLC0415
     from sccl.synth.scheduling.sketch import MachineSketch  # noqa: PLC0415 - loads NumPy
@@ -132,10 +136,10 @@ def sketched_chunks(fit: FittedSketch, spec: Spec) -> SketchedChunks:
 
 
 def _check_divides(sketch: Sketch, spec: Spec, where: str) -> None:
-    """Check that the size of a sketch is a whole number of bytes for each chunk.
+    """Check that each chunk of a sketch's size has an integral number of bytes.
 
     Raises:
-        ParameterError: it is not.
+        ParameterError: It has not.
     """
     pieces = spec.unit * sketch.chunks
     if sketch.size_bytes is None or not sketch.size_bytes % pieces:

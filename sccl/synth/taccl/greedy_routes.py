@@ -1,11 +1,11 @@
 """Grow initial routes for step 1: trees along the least loaded links.
 
 Not in TACCL (NSDI 2023), whose solver starts without routes. A chunk with one destination takes a
-path of small load. A chunk with several spreads from rank to rank: along the route with the
-smallest load, or the one that arrives first if links carry their whole load before. Each route adds
-its load and that of its images under the symmetries at once, so branches of one tree avoid each
-other. The result is the set of trees with the smallest relaxed time. It is the warm start of the
-routing model, and replaces the model if that is too large.
+path of small load. A chunk with several destinations spreads from rank to rank. The next route is
+the one with the smallest load, or the one that arrives first if links carry their whole load
+before. Each route adds its load and that of its images under the symmetries at once, so branches of
+one tree avoid each other. The result is the set of trees with the smallest relaxed time. It is the
+warm start of the routing model, and replaces the model if that is too large.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_greedy_routes(
     Args:
         problem: The problem.
         action: Symmetries of the routes.
-        allowed: By first chunk of an orbit: its allowed routes, which lead to all its destinations.
+        allowed: Allowed routes of each representative chunk, which reach all its destinations.
     """
     is_multicast = any(len(problem.wanted[chunk]) > 1 for chunk in action.representatives)
     candidates: list[tuple[int, int, ChunkRoutes]] = []
@@ -194,7 +194,7 @@ class _TreeGrower:
 def relaxed_makespan(
     problem: SchedulingProblem, action: SymmetryAction, paths: Mapping[int, tuple[int, ...]]
 ) -> int:
-    """Return the relaxed time of routes (equations (1) to (8)): the maximum load, or path time."""
+    """Return the relaxed time of routes (equations (1) to (8)): maximum of loads and path times."""
     loads = [0] * len(problem.capacity)
     latest = 0
     for chunk, chunk_paths in paths.items():

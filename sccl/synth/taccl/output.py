@@ -33,7 +33,13 @@ class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
 def taccl_output(
     result: Synthesis, file: Path | None, sketch_file: Path | None = None
 ) -> TacclOutput:
-    """Return the JSON output."""
+    """Return the JSON output.
+
+    Args:
+        result: The schedule, with its events.
+        file: File of the schedule. None: not written.
+        sketch_file: File of the sketch. None: not written.
+    """
     from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
 
     report = result.event(SketchReport)

@@ -1,4 +1,4 @@
-"""The phases of a collective within a sketch: posed, bounded, and put one after another."""
+"""Build the phases of a collective within a sketch, bound them, and assemble their schedules."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ def build_phase(
     on_progress: GapCallback,
     before: SketchedPhase | None,
 ) -> SketchedPhase:
-    """Return a phase without any schedule yet, and without a bound for any chunks.
+    """Return a phase without a schedule, and without the bound for any chunks.
 
     Args:
-        before: the phase before it. None: it is the first.
+        phase: The phase of the request.
+        sketch: The sketch.
+        options: Options of TACCL.
+        on_progress: Called with the best completion time and its bound.
+        before: The previous phase. None: this is the first.
 
     Raises:
-        InputError: the sketch does not fit the machine or the collective.
+        InputError: The sketch does not fit the machine or the collective.
     """
     machine, size, backwards = phase.topology, phase.size_bytes, phase.is_backwards
     collective = phase.spec.at(phase.spec.unit * options.chunks)
@@ -45,7 +49,7 @@ def build_phase(
         machine, collective, clock, sketched=sketched, together=together, backwards=backwards
     )
     check_reachable(problem, f"sketch {sketch.name}, on {machine.name!r}")
-    narrowed = sketch.intranode_links is not None or sketch.relays is not None  # or of slower ways
+    narrowed = sketch.intranode_links is not None or sketch.relays is not None  # or slows routes
     full_problem = problem
     if narrowed:
         full_problem = build_problem(
@@ -66,12 +70,12 @@ def build_phase(
 
 
 def any_chunks_bound(phase: SketchedPhase) -> Fraction:
-    """Return the ticks that no schedule of any chunks takes less than, on any ways of the machine.
+    """Return a lower bound for schedules of any chunks, on any routes of the machine, in ticks.
 
-    On machines of many ranks these are not worked out: 0.
+    It is 0 on machines with many ranks, for which it takes too long.
     """
     machine = phase.unrestricted_problem.topology
-    if phase.mirror_phase is not None:  # links both ways, so a bound of one phase bounds the other
+    if phase.mirror_phase is not None:  # symmetric links: both phases have the same bound
         return phase.mirror_phase.any_chunks_bound
     if machine.ranks > MAX_RANKS:
         return Fraction(0)
@@ -89,7 +93,9 @@ def assemble_schedule(
     """Return the results of the phases as one schedule.
 
     Args:
-        at_once: whether to leave out bounds that take seconds.
+        reduction: The request and its phases.
+        phases: The solved phases.
+        at_once: Whether to omit bounds that take seconds.
     """
     plan = reduction.invert([batch_schedule(phase.problem, phase.batches) for phase in phases])
     clock, can_batch = plan.clock, phases[0].can_batch

@@ -1,9 +1,9 @@
-"""One phase of a collective within a sketch: routes, orders, exact times.
+"""Solve one phase of a collective within a sketch: routes, orders, exact times.
 
-Each step is a function of the result of the one before, which is kept: it can be inspected and
-replaced. Beyond the paper, orders are left free once routes are known, both are improved together
-if the model is small, and the bounds of the machine are passed in, so that a schedule that attains
-them is known to be optimal.
+Each step is a function of the previous step's result, which is stored and can be inspected or
+replaced. There are three additions to the paper. A model chooses orders freely for known routes.
+Routes and orders are improved together if the model is small. The bounds of the machine are known,
+so a schedule that attains them is known to be optimal.
 """
 
 from __future__ import annotations
@@ -115,40 +115,40 @@ class SketchedPhase:
 
     @property
     def finish(self) -> int:
-        """Return the units after which all has arrived."""
+        """Return the completion time, in units."""
         return self.costs.finish(self.batches)
 
     @property
     def lower_bound(self) -> int:
-        """Return the units that no schedule within the sketch takes less than.
+        """Return a lower bound for schedules within the sketch, in units.
 
-        These are whole there; elsewhere a schedule may finish between two of them.
+        These have integral completion times. Other schedules may finish between two units.
         """
         return -(-self.lower_bound_ticks // self.problem.unit)
 
     @property
     def target(self) -> int:
-        """Return the units after which a finish is near enough to the bound."""
+        """Return the largest completion time within the requested gap, in units."""
         return max(self.lower_bound, int(self.lower_bound * (1 + Fraction(self.options.gap))))
 
     @property
     def is_done(self) -> bool:
-        """Return whether the result is good enough."""
+        """Return whether the schedule is within the requested gap."""
         return bool(self.batches) and self.finish <= self.target
 
     @property
     def is_too_large(self) -> bool:
-        """Return whether routes and orders alone are planned, as there are too many."""
+        """Return whether the phase is too large for models. Then only heuristic steps run."""
         return len(self.problem.src) * self.problem.chunks > MAX_NEIGHBORHOOD_SIZE
 
     @property
     def _is_near_bound(self) -> bool:
-        """Return whether the result is near enough to the bound to stop."""
+        """Return whether the schedule is within NEAR_GAP of the bound."""
         return bool(self.batches) and self.finish <= self.lower_bound * (1 + NEAR_GAP)
 
     @property
     def is_symmetric(self) -> bool:
-        """Return whether the routes of the best keep the symmetries."""
+        """Return whether the routes of the best schedule preserve the symmetries."""
         sent = np.zeros((self.problem.chunks, len(self.problem.src)), dtype=np.bool_)
         for batch in self.batches:
             sent[list(batch.chunks), batch.route] = True
@@ -159,23 +159,23 @@ class SketchedPhase:
         )
 
     def to_us(self, units: int) -> float:
-        """Return units in microseconds."""
+        """Convert units to microseconds."""
         return units * self.problem.unit * self.problem.clock.tick_ps / 10**6
 
     @property
     def can_batch(self) -> bool:
-        """Return whether chunks may be sent together, and would gain by it."""
+        """Return whether chunks may be sent together, and save alphas by it."""
         return self.options.together and self.problem.clock.model is AlphaModel.OCCUPIES
 
     def raise_bound(self, any_chunks: Fraction) -> None:
-        """Take note of the ticks that no schedule of any chunks takes less than."""
+        """Record a lower bound for schedules of any chunks, in ticks."""
         self.any_chunks_bound = any_chunks
         self.lower_bound_ticks = max(self.lower_bound_ticks, ceil(any_chunks))
 
     def start(self) -> None:
-        """Take a first schedule, by trees and one order, before anything else is worked out.
+        """Compute a first schedule by greedy trees and one order, before anything else.
 
-        So there is something to keep from the first moment on.
+        So there is a result from the first moment on.
         """
         if self.batches:
             return
@@ -193,7 +193,7 @@ class SketchedPhase:
         self.finish_by_method[_TREES] = self.finish
 
     def compute_bound(self) -> None:
-        """Compute the lower bound for schedules of such chunks, once there is a schedule."""
+        """Compute the lower bound for schedules of these chunks. There must be a schedule."""
         self._has_bound = True
         if self.mirror_phase is not None and self.mirror_phase._has_bound:  # noqa: SLF001 - of its own kind
             self.lower_bound_ticks = max(
@@ -213,7 +213,7 @@ class SketchedPhase:
         self.lower_bound_ticks = max(self.lower_bound_ticks, lower_bound)
 
     def accept(self, batches: tuple[Batch, ...], by: str) -> None:
-        """Take a schedule, if it is better."""
+        """Keep a schedule if it is better."""
         finish = self.costs.finish(batches)
         self.finish_by_method[by] = min(finish, self.finish_by_method.get(by, finish))
         if self._has_bound and self.batches and finish >= self.finish:
@@ -226,13 +226,14 @@ class SketchedPhase:
         self.on_progress(self.to_us(self.finish), self.lower_bound_ticks * tick_us)
 
     def run(self, effort: Effort, *, quick: bool = False) -> None:
-        """Run the steps, until the bound is attained or the effort is spent.
+        """Run the steps until the bound is attained or the budget is spent.
 
         Args:
-            quick: routes and orders alone.
+            effort: The budget.
+            quick: Whether to compute only routes and orders.
 
         Raises:
-            KeyboardInterrupt: the user interrupted. Results so far are kept.
+            KeyboardInterrupt: The user interrupted. Results so far are kept.
         """
         spending, units = EffortMeter(effort), effort.units or 1.0
         if self.routes is None:
@@ -260,7 +261,7 @@ class SketchedPhase:
 
     @cached_property
     def _allowed_routes(self) -> dict[int, frozenset[int]]:
-        """Return of each first chunk the ways that it may go."""
+        """Return the allowed routes of each representative chunk."""
         problem, firsts = self.problem, self.action.representatives
         policy = self.options.paths
         if policy == "auto":
@@ -270,7 +271,7 @@ class SketchedPhase:
         return {chunk: paths_of(problem, chunk) for chunk in firsts}
 
     def _find_routes(self, effort: Effort | None) -> RoutingResult | None:
-        """Return routes: step 1. None: none were found with that effort."""
+        """Return routes (step 1). None: the budget is spent."""
         if effort is None:
             return None
         edges = list(self.machine_sketch.hyperedge_routes(self.problem.src, self.problem.dst))
@@ -281,7 +282,7 @@ class SketchedPhase:
 
     @property
     def has_fixed_order(self) -> bool:
-        """Return whether the order of links is asked for, which models then do not change."""
+        """Return whether the sketch requires an order on links, which models may not change."""
         relays = self.machine_sketch.sketch.relays
         return relays is not None and relays.local_first
 
@@ -291,12 +292,12 @@ class SketchedPhase:
             LinkOrder(order.direction, order.priority, self.has_fixed_order)
             for order in LINK_ORDERS
             if asked in {"best", str(order)}
-            # reversed in time, a sender's own chunk cannot be forced to leave first
+            # with time reversed, a sender's own chunk cannot be forced to leave first
             and (order.direction is Direction.START or not self.has_fixed_order)
         ]
 
     def _apply_order(self, pairs: list[tuple[int, int]], order: LinkOrder) -> None:
-        """Put chunks on links by a heuristic: step 2, and several together, where that pays."""
+        """Order the chunks on links by a heuristic (step 2), and batch them if allowed."""
         first = self._first_schedule
         if first is not None and first[:2] == (order, pairs):
             self.accept(first[2], str(order))
@@ -312,7 +313,7 @@ class SketchedPhase:
                     break
 
     def _warm_start(self, spending: EffortMeter, improve: float) -> None:
-        """Take a schedule that list scheduling finds without a sketch, if it keeps to this one."""
+        """Accept the list schedule of TACOS, if the sketch does not exclude any of its routes."""
         relays = self.machine_sketch.sketch.relays
         bound = self.machine_sketch.sketch.intranode_links is not None or relays is not None
         if self.is_done or self.is_strict or bound or self.options.steps == "three":
@@ -333,7 +334,7 @@ class SketchedPhase:
     def _solve_exact_times(
         self, pairs: list[tuple[int, int]], spending: EffortMeter, units: float
     ) -> None:
-        """Give exact times, orders left free, and then chunks together: step 3."""
+        """Compute exact times with free orders, and then batches of chunks (step 3)."""
         left = spending.remaining(units * _EXACT_SHARE)
         if self.is_done or left is None or spending.is_exhausted():
             return
@@ -360,9 +361,9 @@ class SketchedPhase:
                 self.accept(batches, "chunks together")
 
     def _search_neighborhoods(self, spending: EffortMeter, pairs: list[tuple[int, int]]) -> None:
-        """Improve orders and times, and routes too, some chunks at a time with all others fixed.
+        """Improve orders, times, and routes of some chunks at a time, with all others fixed.
 
-        If the routes must keep the symmetries of the sketch, they stay unchanged.
+        If routes must preserve the symmetries of the sketch, they do not change.
         """
         if (
             self.is_done
@@ -391,7 +392,7 @@ class SketchedPhase:
         search.run(spending)
 
     def _single_sends(self) -> tuple[ChunkSend, ...] | None:
-        """Return the best as sends. None: chunks go together in it."""
+        """Return the best schedule as sends. None: it has batches of several chunks."""
         if any(len(batch.chunks) > 1 for batch in self.batches):
             return None
         return tuple(ChunkSend(b.start, b.chunks[0], b.route) for b in self.batches)

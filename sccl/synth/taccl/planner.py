@@ -1,4 +1,4 @@
-"""From a request and a sketch to a schedule, and a bound."""
+"""Plan a request within a sketch: a schedule and a lower bound."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class PhaseReport:
     """The result of a phase.
 
     Attributes:
-        relaxed_us: lower bound for any order of its routes.
-        by: the order or model that found its schedule.
-        tried: time by each order, and each model, microseconds.
+        relaxed_us: Lower bound for its routes in any order, microseconds.
+        by: Order or model that found its schedule.
+        tried: Completion time of each order and each model, microseconds.
     """
 
     relaxed_us: float
@@ -56,11 +56,11 @@ class SketchReport:
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return the best schedule of chunks within a sketch that is found, with a lower bound.
+    """Return the best schedule of the search within a sketch, with a lower bound.
 
     Raises:
-        InputError: the sketch or the options do not fit the request.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: The sketch or the options do not fit the request.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     units = DEFAULT_UNITS if effort.units is None else effort.units
     effort = Effort(effort.timeout_s, effort.seed, units)
@@ -78,7 +78,7 @@ _MAX_IMPROVED = 2
 
 
 def _plan_suggested(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return the best within sketches that the machine suggests."""
+    """Return the best schedule within the suggested sketches of the machine."""
     search = _SketchSearch(request, options, effort, notify)
     ended = NOT_STOPPED
     try:
@@ -103,7 +103,7 @@ class _SketchSearch:
         self.request, self.options, self.notify = request, options, notify
         self.spending = EffortMeter(
             Effort(effort.timeout_s, effort.seed)
-        )  # each part has its units
+        )  # the units are limited for each part
         self.units = effort.units or DEFAULT_UNITS
         self.candidates: list[SketchPlan] = []
         self.tried_sketches: set[Sketch] = set()
@@ -111,12 +111,12 @@ class _SketchSearch:
 
     @property
     def is_finished(self) -> bool:
-        """Return whether there is nothing to better, or no time for it."""
+        """Return whether the best result is good enough, or the deadline has passed."""
         return self.spending.deadline_passed() or (self.best is not None and self.best.is_done)
 
     @property
     def failure_reason(self) -> StopReason:
-        """Return why nothing was found."""
+        """Return why there is no schedule."""
         is_late = self.spending.deadline_passed()
         return self.spending.effort.timeout_reason if is_late else _NO_ROUTES
 
@@ -147,7 +147,7 @@ class _SketchSearch:
                 self.best = planner
             planner.compute_bounds()
             if self.best is not planner and planner.lower_bound >= self.best.finish:
-                return  # no schedule of such chunks is better
+                return  # no schedule of these chunks is better
             self._try_quickly(planner)
         except TooLargeError:
             if self.best is None and not self.candidates:
@@ -167,7 +167,7 @@ class _SketchSearch:
             self.best = planner
 
     def improve_best(self) -> None:
-        """Plan the best of those that were looked at with care."""
+        """Plan the best sketches so far with full effort."""
         for planner in sorted(self.candidates, key=lambda planner: planner.finish)[:_MAX_IMPROVED]:
             assert self.best is not None
             if self.is_finished or planner.lower_bound >= self.best.finish:
@@ -179,7 +179,7 @@ class _SketchSearch:
 
 
 def _is_rank_symmetric(request: Request) -> bool:
-    """Return whether a collective is the same again where ranks stand for one another."""
+    """Return whether a collective is invariant under permutations of ranks."""
     spec = dual_of(request.spec).spec
     return spec.name in {"allgather", "alltoall"}
 
@@ -188,10 +188,10 @@ class SketchPlan:
     """A request within a sketch: its phases, and their results."""
 
     def __init__(self, request: Request, sketch: Sketch, options: Options, notify: Notify) -> None:
-        """Pose the phases. Nothing is found yet.
+        """Build the phases, without schedules.
 
         Raises:
-            InputError: the sketch does not fit the machine or the collective.
+            InputError: The sketch does not fit the machine or the collective.
         """
         self.request, self.sketch, self.notify = request, sketch, notify
         relays, order = sketch.relays, options.order
@@ -207,10 +207,10 @@ class SketchPlan:
         self.options = msgspec.structs.replace(options, chunks=self.chunks)
         self.phases: list[SketchedPhase] = []
         self._has_bounds = False
-        # A sketch from the user may not preserve schedules that are read backwards.
+        # A sketch from the user may not preserve schedules that are reversed in time.
         is_suggested = self.options.sketch is None
         solved = self.reduction.solved_phases if is_suggested else self.reduction.phases
-        self.uses = len(self.reduction.phases) // len(solved)  # of the schedule of each phase
+        self.uses = len(self.reduction.phases) // len(solved)  # of each phase's schedule
         for phase in solved:
             before = self.phases[0] if self.phases else None
             asked = phase, sketch, self.options, self._report_improvement
@@ -223,19 +223,19 @@ class SketchPlan:
 
     @property
     def finish(self) -> int:
-        """Return the ticks after which all has arrived."""
+        """Return the completion time, in ticks."""
         return self.uses * sum(phase.finish * phase.problem.unit for phase in self.phases)
 
     @property
     def lower_bound(self) -> int:
-        """Return the ticks that its phases take at the least."""
+        """Return the sum of the lower bounds of its phases, in ticks."""
         return self.uses * sum(phase.lower_bound * phase.problem.unit for phase in self.phases)
 
     @property
     def is_done(self) -> bool:
-        """Return whether the result is optimal, or nearly so.
+        """Return whether the result is optimal within the requested gap.
 
-        That is for the requested chunks, or for any number of chunks if none were requested.
+        The bound is for the requested chunks, or for any chunks if their number is not fixed.
         """
         if not self.has_schedule:
             return False
@@ -250,7 +250,7 @@ class SketchPlan:
         return self.finish <= lower_bound * (1 + gap)
 
     def start(self) -> None:
-        """Find something at once, to be kept if nothing else is found."""
+        """Compute a first schedule quickly, as a fallback."""
         for phase in self.phases:
             phase.start()
 
@@ -261,7 +261,7 @@ class SketchPlan:
         self._has_bounds = True
 
     def plan_quickly(self, spending: EffortMeter, units: float) -> None:
-        """Find something quickly: routes and orders alone."""
+        """Compute a schedule quickly, with only routes and orders."""
         for phase in self.phases:
             left = spending.remaining(units / len(self.reduction.phases))
             if left is not None:
@@ -271,7 +271,7 @@ class SketchPlan:
         """Run all steps of all phases.
 
         Raises:
-            KeyboardInterrupt: the user interrupted. Results so far are kept.
+            KeyboardInterrupt: The user interrupted. Results so far are kept.
         """
         for phase in self.phases:
             left = spending.remaining(units / len(self.reduction.phases))
@@ -279,10 +279,10 @@ class SketchPlan:
                 phase.run(left)
 
     def outcome(self, spending: EffortMeter, units: float) -> Outcome:
-        """Return the best within the sketch.
+        """Return the best schedule within the sketch.
 
         Raises:
-            KeyboardInterrupt: the user interrupted, and there is nothing to give.
+            KeyboardInterrupt: The user interrupted before there was a schedule.
         """
         ended = NOT_STOPPED
         try:
@@ -308,7 +308,7 @@ class SketchPlan:
         return Inconclusive(ended, result) if ended else result
 
     def report(self) -> None:
-        """Tell which sketch it is, and how its phases went."""
+        """Report the sketch, and the results of its phases."""
         parts = []
         for phase in self.phases:
             routes = phase.routes or phase.initial_routes

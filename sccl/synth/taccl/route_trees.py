@@ -23,7 +23,7 @@ class Priority(StrEnum):
 
 
 class Direction(StrEnum):
-    """Whether links are filled from the start, or from the end."""
+    """The side from which links are filled: from the start, or from the end."""
 
     START = "start"
     END = "end"
@@ -59,9 +59,10 @@ class RouteTrees:
     """The tree of each chunk.
 
     Attributes:
-        routes: By chunk and rank: the route that enters the rank.
-        remaining_time: By (chunk, route): units from its start to the last arrival of its subtree.
-        elapsed_time: By (chunk, route): units of the routes from the source to its start.
+        routes: Route that enters each rank, by chunk and rank.
+        remaining_time: Units from a transfer's start to the last arrival of its subtree, by (chunk,
+            route).
+        elapsed_time: Units of the routes from the source to a transfer's start, by (chunk, route).
     """
 
     routes: dict[int, dict[int, int]]

@@ -48,7 +48,7 @@ class RoutingResult:
     """The result of routing.
 
     Attributes:
-        routes: By first chunk of an orbit: its routes, in no order.
+        routes: Routes of each representative chunk, in no order.
         relaxed_time: The paper's ``time``, units: a lower bound on the completion time with these
             routes.
         lower_bound: Lower bound on the relaxed time of all routes of this sketch.
@@ -162,8 +162,8 @@ class _RoutingModel:
     """The model of appendix B.1, for one chunk of each orbit.
 
     Attributes:
-        is_sent: By (chunk, route): the paper's ``is_sent``.
-        arrival: By (chunk, rank): the paper's ``start``.
+        is_sent: The paper's ``is_sent``, by (chunk, route).
+        arrival: The paper's ``start``, by (chunk, rank).
         makespan: The paper's ``time``.
     """
 
@@ -309,7 +309,7 @@ def solve_routing(  # noqa: PLR0913, PLR0917 - independent inputs
     Args:
         problem: The problem.
         action: Symmetries of the routes.
-        allowed: By first chunk of an orbit: its allowed routes.
+        allowed: Allowed routes of each representative chunk.
         edges: The policy of each hyperedge, and its routes.
         effort: Limits of the solver.
         lower_bound: Lower bound on the completion time, units.

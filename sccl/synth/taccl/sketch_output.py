@@ -1,4 +1,4 @@
-"""Sketches of files on their machines, and their JSON output."""
+"""Load sketches from files, fit them to machines, and build their JSON output."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class SketchDrawOutput(Output, frozen=True, kw_only=True):
 def load_fit(
     file: Path, topo: str | None, profile: Path | None
 ) -> tuple[Sketch, FittedSketch | None]:
-    """Return the sketch of a file, on the machine that is given, if one is.
+    """Return the sketch of a file, and the sketch on the machine if one is given.
 
     Raises:
-        InputError: it is no sketch, or the machine contradicts it.
+        InputError: The file is no sketch, or the machine contradicts it.
     """
     sketch = load_sketch(file)
     machine = optional_machine(topo, profile, sketch.nodes)
@@ -113,7 +113,7 @@ def check_output(
 
 
 def explain_output(fit: FittedSketch, chunks: SketchedChunks | None) -> SketchExplainOutput:
-    """Return what is said of a sketch."""
+    """Return the JSON output, with a description in sentences."""
     return SketchExplainOutput(
         inputs=input_digests(fit.sketch, fit),
         sentences=tuple(sketch_sentences(fit, chunks)),

@@ -1,10 +1,10 @@
-"""A machine restricted by a sketch, for synthesisers without support for sketches.
+"""Restrict a machine by a sketch, for synthesizers without support for sketches.
 
-TACCL (NSDI 2023), section 3.1: a sketch restricts a machine to a logical topology. Here that is a
-separate machine: the links that ways of the sketch pass, with links of a sender with a part of the
-bandwidth correspondingly slower. Ranks that a switch no longer joins completely are joined by
-several switches in its place, so that only the allowed ways exist. A plan on it passes links of the
-whole machine, where it is verified. Its bound is about the restricted machine.
+TACCL (NSDI 2023), section 3.1: a sketch restricts a machine to a logical topology. Here this is a
+separate machine with the links of the allowed routes. If the sketch gives a sender only a part of
+the bandwidth, its links are slower. If a switch no longer joins its ranks completely, several
+switches replace it, so that only the allowed routes exist. A plan on this machine is converted to
+links of the full machine and verified there. Its lower bound is for the restricted machine.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class RestrictedMachine:
     """The part of a machine that a sketch allows.
 
     Raises:
-        ParameterError: it asks for more than that some links are left out, or slower.
-        TopologyError: the machine contradicts it, or has switches that join its ways.
+        ParameterError: The sketch requires more than that some links are removed, or slower.
+        TopologyError: The machine contradicts the sketch, or its switches provide excluded routes.
     """
 
     sketch: Sketch
@@ -58,7 +58,7 @@ class RestrictedMachine:
 
     @cached_property
     def _routes(self) -> tuple[tuple[LinkPath, int], ...]:
-        """Return the ways of the machine that the sketch leaves, and how much slower each is."""
+        """Return the allowed routes of the machine, and the time factor of each."""
         crossings = build_routes(self.full_topology, Clock.from_topology(self.full_topology, 1))
         factors = MachineSketch(self.sketch, self.full_topology).route_factors(
             crossings.src, crossings.dst
@@ -68,7 +68,7 @@ class RestrictedMachine:
 
     @cached_property
     def _joined_links(self) -> dict[int, int]:
-        """Return the links that ways pass, each with one that stands for all that ways join."""
+        """Return a representative of each allowed link, equal for links that routes join."""
         root = {link: link for path, _ in self._routes for link in path}
 
         def find_root(link: int) -> int:
@@ -84,7 +84,7 @@ class RestrictedMachine:
 
     @cached_property
     def _switches(self) -> dict[tuple[int, int], int]:
-        """Return the number of each switch, of the links that it joins: the first is as it was."""
+        """Return the new node of each (switch, representative of the links that it joins)."""
         ranks, places = self.full_topology.ranks, set()
         for link, root in self._joined_links.items():
             places |= {
@@ -94,10 +94,10 @@ class RestrictedMachine:
 
     @cached_property
     def topology(self) -> Topology:
-        """Return the machine that is left.
+        """Return the restricted machine.
 
         Raises:
-            TopologyError: its switches have ways that the sketch leaves out.
+            TopologyError: Its switches provide routes that the sketch excludes.
         """
         machine, edges = self.full_topology, self._link_edges
         if not edges:
@@ -130,7 +130,7 @@ class RestrictedMachine:
 
     @cached_property
     def _link_edges(self) -> dict[int, tuple[int, int]]:
-        """Return of each link that is left where it leads from and to."""
+        """Return the ends of each remaining link."""
         ranks, edges = self.full_topology.ranks, {}
         for link, root in self._joined_links.items():
             src, dst = (
@@ -151,10 +151,10 @@ class RestrictedMachine:
             seen.add(node)
 
     def _slowdowns(self) -> dict[int, int]:
-        """Return of each link how much slower it is: of a way that is, the first.
+        """Return the time factor of each link: on a slower route, only the first link has it.
 
         Raises:
-            TopologyError: ways that begin with one are not alike.
+            TopologyError: Routes with the same first link have different factors.
         """
         first: dict[int, set[int]] = {}
         for path, factor in self._routes:
@@ -169,10 +169,10 @@ class RestrictedMachine:
         return {link: max(first.get(link, {1})) for link in self._joined_links}
 
     def _check_routes(self, left: Topology) -> None:
-        """Check that the machine that is left has the ways that the sketch leaves, and no other.
+        """Check that the restricted machine has no route that the sketch excludes.
 
         Raises:
-            TopologyError: it has not.
+            TopologyError: It has one.
         """
         if not left.switches:
             return
@@ -193,7 +193,7 @@ class RestrictedMachine:
         )
 
     def full_links(self, left: Topology) -> NDArray[np.int32]:
-        """Return of each link of the machine that is left which one of the whole it is."""
+        """Return the link of the full machine for each link of the restricted one."""
         number = {edge: link for link, edge in self._link_edges.items()}
         return np.array([number[k.edge] for k in left.links], dtype=np.int32)
 
@@ -242,10 +242,10 @@ def _unsupported_entries(sketch: Sketch, local: int) -> Iterable[tuple[str, str]
 
 
 class SketchRestriction:
-    """A synthesiser of schedules that obeys a sketch: it plans on the restricted machine."""
+    """A synthesizer whose schedules obey a sketch: it plans on the restricted machine."""
 
     def __init__(self, by: Synthesizer, sketch: Sketch) -> None:
-        """Let one plan."""
+        """Wrap a synthesizer."""
         self.synthesizer, self.sketch = by, sketch
         self.NAME: str = by.NAME
         self.SOURCE: str = by.SOURCE
@@ -253,11 +253,11 @@ class SketchRestriction:
         self.Options: type[Any] = by.Options
 
     def plan(self, request: Request, options: Any, effort: Effort, notify: Notify) -> Outcome:
-        """Return its outcome on the restricted machine, converted to the whole one.
+        """Return the outcome on the restricted machine, converted to the full one.
 
         Raises:
-            InputError: the sketch or the options do not fit the request.
-            KeyboardInterrupt: the user interrupted before there was a schedule.
+            InputError: The sketch or the options do not fit the request.
+            KeyboardInterrupt: The user interrupted before there was a schedule.
         """
         restricted = RestrictedMachine(self.sketch, request.topology)
         left = replace(request, topology=restricted.topology)

@@ -25,7 +25,7 @@ _POLICIES = {
 
 
 def number_ranges(numbers: Sequence[int]) -> str:
-    """Return numbers, those in a row by the first and the last: ``"0 to 3, 8"``."""
+    """Return numbers as text, with consecutive ones as ranges: ``"0 to 3, 8"``."""
     return _list_text(format_runs(numbers, through=" to "))
 
 
@@ -74,7 +74,7 @@ def _within_text(sketch: Sketch) -> str:
 
 
 def relay_text(relays: RelayRules) -> str:
-    """Return who sends to whom on other nodes."""
+    """Return the senders and their receivers on other nodes, as text."""
     if relays.connections is RelayPattern.FULLY_CONNECTED:
         return "each to each"
     if relays.connections is RelayPattern.DIRECT_MAP:

@@ -1,11 +1,11 @@
-"""Automatic sketches: those that a machine suggests, and the best of them for a size.
+"""Automatic sketches: the suggestions of a machine, and the best of them for a size.
 
-TACCL (NSDI 2023, section 9) leaves the exploration of sketches open; SyCCL (SIGCOMM 2025) lists
+TACCL (NSDI 2023, section 9) leaves the exploration of sketches open. SyCCL (SIGCOMM 2025) lists
 sketches of stages over the dimensions of a machine, and selects by simulation in two passes. Here
 the choices follow from the machine's links: the ranks of a node, the ranks that send to other nodes
-and their links, the rotations that are symmetries, and the number of chunks per buffer. One choice
-is made after the other, by a quick schedule for each; choices that a bound rules out are not
-planned. The best two are then planned with full effort.
+and their links, the rotations that are symmetries, and the number of chunks per buffer. The choices
+are made one after the other, by a quick schedule for each. Choices that a bound excludes are not
+planned. The best two sketches are then planned with full effort.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Suggestions:
 
     @cached_property
     def routes(self) -> Routes:
-        """Return all ways of the machine, at the size."""
+        """Return all routes of the machine, at the size."""
         clock = Clock.from_topology(self.topology, self.size_bytes, AlphaModel.TRAVELS)
         return build_routes(self.topology, clock)
 
@@ -44,7 +44,7 @@ class Suggestions:
     def nodes(self) -> int:
         """Return the number of nodes of the machine: blocks of ranks joined by faster links.
 
-        If there are several levels, the one of the fastest links. 1: there are none.
+        If there are several levels, the fastest links count. 1: there are no blocks.
         """
         ranks = self.topology.ranks
         costs = self.routes.cost.tolist()
@@ -57,12 +57,12 @@ class Suggestions:
 
     @property
     def ranks_per_node(self) -> int:
-        """Return how many ranks a node has."""
+        """Return the number of ranks of a node."""
         return self.topology.ranks // self.nodes
 
     @cached_property
     def sender_pairs(self) -> frozenset[tuple[int, int]]:
-        """Return who can send to whom of another node, from each node to each other."""
+        """Return (sender, receiver) numbers with a route from each node to each other node."""
         nodes, local = self.nodes, self.ranks_per_node
         counts: dict[tuple[int, int], int] = {}
         for a, b in set(zip(self.routes.src.tolist(), self.routes.dst.tolist(), strict=True)):
@@ -72,7 +72,7 @@ class Suggestions:
         return frozenset(pair for pair, count in counts.items() if count == nodes * (nodes - 1))
 
     def relays(self) -> Iterator[tuple[str, RelayRules | None]]:
-        """Yield ways to leave nodes, by name. None: over any link."""
+        """Yield named rules for the senders between nodes. None: any link."""
         yield "any", None
         if self.nodes == 1 or not self.sender_pairs:
             return
@@ -86,7 +86,7 @@ class Suggestions:
         senders = sorted({sender for sender, _ in self.sender_pairs})
         if (
             1 < len(senders) < self.ranks_per_node
-        ):  # each takes the chunks of as many ranks, its own too
+        ):  # each sends the chunks of equally many ranks, including its own
             joined = tuple(
                 (relay, tuple(sorted(to for exits, to in self.sender_pairs if exits == relay)))
                 for relay in senders
@@ -115,7 +115,7 @@ class Suggestions:
             yield name, RelayRules(tuple(joined), leaves_by=tuple(leaves))
 
     def _shared_cards(self) -> list[tuple[int, ...]]:
-        """Return the numbers of a node that share a budget, or a link, on their way out."""
+        """Return groups of ranks of a node that share a budget, or a link, to other nodes."""
         local, paths = self.ranks_per_node, self.routes
         first = paths.first.tolist()
         edges = [k.edge for k in self.topology.links]
@@ -125,7 +125,7 @@ class Suggestions:
             for edge in budget.edges:
                 budgets.setdefault(edge, []).append(budget.name)
         for path, (a, b) in enumerate(zip(paths.src.tolist(), paths.dst.tolist(), strict=True)):
-            if a // local or not b // local:  # out of the first node
+            if a // local or not b // local:  # only routes out of the first node count
                 continue
             for link in paths.link[first[path] : first[path + 1]].tolist():
                 for thing in (*budgets.get(edges[link], ()), ("link", link)):
@@ -141,7 +141,7 @@ class Suggestions:
         return groups
 
     def rotations(self, relays: RelayRules | None) -> list[tuple[Rotation, ...]]:
-        """Return symmetries that sketches with such relays can have, the largest group first."""
+        """Return sets of symmetries for sketches with these relays, the largest group first."""
         if not self.is_symmetric:
             return [()]
         ranks, local = self.topology.ranks, self.ranks_per_node
@@ -176,7 +176,7 @@ class Suggestions:
         return all((image[a], image[b]) in left for image in turns for a, b in left)
 
     def policies(self) -> list[tuple[Hyperedge, ...]]:
-        """Return how switches of nodes may be used; of nodes without any, as they are."""
+        """Return policies for the switches of nodes. The first one leaves them unchanged."""
         numbers = tuple(range(self.ranks_per_node))
         inside = {
             (a, b)
@@ -194,10 +194,11 @@ class Suggestions:
 def suggest_sketches(
     request: Request, *, symmetric: bool
 ) -> Generator[Sequence[Sketch], Sketch, None]:
-    """Yield choices, one after the other. The caller sends back the best of each.
+    """Yield choices, one after the other. The caller sends back the best sketch of each.
 
     Args:
-        symmetric: whether the collective treats all ranks equally.
+        request: Machine, collective, and size.
+        symmetric: Whether the collective treats all ranks equally.
     """
     hints = Suggestions(request.topology, max(1, request.size_bytes), symmetric)
     name = f"auto-{request.topology.name}"
@@ -228,7 +229,7 @@ def suggest_sketches(
 
 
 def _block_size(ranks: int, pairs: list[tuple[int, int]]) -> int:
-    """Return how many ranks each block has that ways join. 0: they are not alike, or in a row."""
+    """Return the size of the blocks joined by routes. 0: not equal, or not consecutive ranks."""
     parent = list(range(ranks))
 
     def root(rank: int) -> int:

@@ -1,4 +1,4 @@
-"""Machines from the files that people have, one file per format, found by its name."""
+"""Importers of machine descriptions from other tools, one module per format."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ SHARED_MODULES = frozenset(
         "unused_fields",
     }
 )
-"""Files that readers share."""
+"""Modules that importers share."""
 
 _PREFIX = re.compile(r" {0,9}[A-Za-z0-9][A-Za-z0-9_.-]{0,255}: ?")
 """A prefix that tools print before each line, such as ``node01: `` or, by rank, ``0: ``."""
 
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
-"""Byte order marks that some editors begin a text with, and the encodings they stand for."""
+"""Byte order marks of text files, and their encodings."""
 
 
 def importer_names() -> tuple[str, ...]:
-    """Return the names of the formats, as ``--format`` takes them. None is loaded."""
+    """Return the names of the formats for ``--format``, without loading their modules."""
     return plugin_names(__path__, SHARED_MODULES)
 
 
 def load_importer(name: str) -> Importer:
-    """Return the reader of a format.
+    """Return the importer of a format.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: There is no such format.
     """
     hint = f"the formats are auto, {', '.join(importer_names())}"
     module = load_plugin(__name__, name, "format", importer_names(), hint)
@@ -71,11 +71,11 @@ def read_machine(
     """Return the importer that reads a text, and the machine that the text describes.
 
     Args:
-        where: name of the text in messages: its file name.
-        name: name of a format. ``auto``: the format that recognises the text.
+        where: Name of the text in messages, which is its file name.
+        name: Name of a format. ``auto``: the format that recognizes the text.
 
     Raises:
-        InputError: no format recognises it, there is no such format, or the text is invalid.
+        InputError: No format recognizes the text, there is no such format, or the text is invalid.
     """
     prefix = common_prefix(text)
     if prefix:
@@ -92,7 +92,7 @@ def read_machine(
 
 
 def common_prefix(text: str) -> str:
-    """Return the name of a machine that all lines of a text begin with. Empty: none.
+    """Return the machine name that prefixes all lines of a text, empty if there is none.
 
     Tools that run a command on several machines print it: pdsh, clush, srun --label.
     """
@@ -123,10 +123,10 @@ def _detect_importer(text: str, where: str) -> Importer:
 
 
 def decode_text(content: bytes, where: str) -> str:
-    """Return the text that some bytes are, whichever editor wrote them.
+    """Decode text in UTF-8 or with a byte order mark.
 
     Raises:
-        FormatError: they are no text.
+        FormatError: The bytes are not text.
     """
     encoding = next(
         (name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), "utf-8"

@@ -1,9 +1,9 @@
-"""Networks of ASTRA-sim's analytical backend: one kind of wiring for each dimension.
+"""Read networks of ASTRA-sim's analytical backend: one kind of wiring for each dimension.
 
-Ranks are numbered with the first dimension fastest. ``Ring`` joins neighbors, the last with the
-first, ``FullyConnected`` each with each, ``Switch`` all with a switch. Bandwidth and latency are of
-one link and direction, so that a switch takes two latencies. Bandwidths are multiples of 2^30 bytes
-per second. Older files contain the same in JSON (``topologies-per-dim``).
+The first coordinate of a rank varies fastest. ``Ring`` is a cycle, ``FullyConnected`` joins all
+pairs, and ``Switch`` joins all ranks to a switch. Bandwidth and latency are per link and direction,
+so a path over a switch takes two latencies. Bandwidths are multiples of 2^30 bytes per second.
+Older files contain the same in JSON (``topologies-per-dim``).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ EXAMPLE = (
 MAX_DIMENSIONS = 8
 MAX_RANKS = 65_536
 MAX_PAIRS = 2**19
-"""Limit for pairs of linked nodes."""
+"""Maximum number of pairs of linked nodes."""
 
 _GIB = 2**30 / 1e9
 _KINDS = {
     "Ring": "Ring",
     "FullyConnected": "FullyConnected",
-    "AllToAll": "FullyConnected",  # as files of 2020 call it
+    "AllToAll": "FullyConnected",  # its name in files of 2020
     "Switch": "Switch",
 }
 
@@ -85,7 +85,7 @@ class _Dimension(msgspec.Struct, frozen=True):
 
 
 def sniff(text: str) -> bool:
-    """Return whether a text names the fields of such a network."""
+    """Return whether a text contains the fields of such a network."""
     head = text[:65536]
     return ("npus_count" in head and "topology" in head) or (
         "topologies-per-dim" in head and "units-count" in head
@@ -96,7 +96,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine that a text describes.
 
     Raises:
-        InputError: it is no such network, or larger than is read.
+        InputError: The text is no such network, or exceeds the limits.
     """
     node = parse_yaml(text)
     older = isinstance(node, dict) and "topologies-per-dim" in node
@@ -188,7 +188,7 @@ def _wire_dimensions(
     """Return the links and switches of all dimensions.
 
     Raises:
-        TooLargeError: there are more than is read.
+        TooLargeError: There are too many.
     """
     pairs = list(islice(_pairs(dimensions, ranks), MAX_PAIRS + 1))
     if len(pairs) > MAX_PAIRS:

@@ -1,18 +1,19 @@
 """The interface of importers: modules of this folder that read other tools' machine descriptions.
 
-An importer states ``NAME`` (as in ``--format``), ``ABOUT`` (the tool that writes the file, in a
-line), ``SOURCE`` (where the format is described), ``EXAMPLE`` (a small text that it reads), and has
+An importer defines ``NAME`` (as in ``--format``), ``ABOUT`` (the tool that writes the file, in one
+line), ``SOURCE`` (the description of the format), ``EXAMPLE`` (a small valid text), and two
+functions:
 
 - ``sniff(text) -> bool``: whether a text is of this format, by features that no other format has.
   It is fast for any text.
 - ``read(text, hints) -> Imported``: the machine. An :class:`~sccl.errors.InputError` states in a
   sentence the problem, its line or field, and the remedy.
 
-Texts are untrusted: an importer states its limits at its head, in nodes and in depth, and neither
-hangs nor fails with another exception on any text. It makes no silent assumptions:
+Texts are untrusted. An importer defines limits on nodes and depth at the top of its module, and
+neither hangs nor raises another exception on any text. It makes no silent assumptions:
 ``Imported.assumed`` lists every value that the machine needs and the text lacks, and numbers that
 no known GPU can have (:func:`~sccl.topo.importers.gpus.describe_impossible_links`).
-``Imported.understood`` lists the fields, tables and lines that the importer met and does not use
+``Imported.understood`` also lists the fields, tables and lines that the importer ignores
 (:mod:`~sccl.topo.importers.unused_fields`).
 """
 
@@ -25,7 +26,7 @@ from sccl.core.topology import Topology
 from sccl.topo.chassis_network import Nic
 
 MAX_BYTES = 2**26
-"""Limit for the size of a file, in bytes."""
+"""Maximum size of a file, bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Imported:
     Attributes:
         understood: the content of the text, a line for each kind of object.
         assumed: each assumption, its source, and the option that overrides it.
-        nics: network cards, by which copies of the machine can be joined. Empty: none in the text.
+        nics: Network cards, which can join copies of the machine. Empty: none in the text.
     """
 
     topology: Topology

@@ -3,7 +3,7 @@
 Fast links (NVLink, xGMI) become links with that number of lanes. If a GPU has more of them than its
 model allows, they lead to switches that connect any pair at the full rate: links between all such
 pairs, with budgets for the traffic out of and into each GPU, as in the catalogue's DGX-2, DGX A100
-and DGX H100. Switch nodes would be equivalent, but not every synthesiser takes them.
+and DGX H100. Switch nodes would be equivalent, but not every synthesizer supports them.
 
 PCIe joins every pair. A machine gets PCIe links only between GPUs that no path of fast links joins:
 beside fast links PCIe adds little bandwidth, and many budgets. Traffic through a slot, a PCIe
@@ -54,17 +54,17 @@ class GpuPairs:
     sockets: tuple[str, ...]
 
     def count_links(self, gpu: int) -> int:
-        """Return the fast links of a GPU, as if each pair had its own."""
+        """Return the number of fast links of a GPU if the links of its pairs are all separate."""
         return sum(lanes for pair, lanes in self.lanes.items() if gpu in pair)
 
     def max_links(self, to_switches: Mapping[int, int]) -> int:
-        """Return how many links a GPU has at most: those to switches are seen in many pairs."""
+        """Return the maximum number of fast links of a GPU, from its links to switches if known."""
         if len(to_switches) > 1:
             return max(to_switches.values())
         return max(self.count_links(gpu) for gpu in range(self.gpus))
 
     def switched_gpus(self, links: int) -> frozenset[int]:
-        """Return the GPUs whose fast links lead to switches, if a GPU has so many of them."""
+        """Return the GPUs whose fast links lead to switches, if a GPU has ``links`` fast links."""
         return frozenset(
             gpu
             for island in self.islands()
@@ -73,11 +73,11 @@ class GpuPairs:
         )
 
     def islands(self) -> tuple[tuple[int, ...], ...]:
-        """Return the sets of GPUs that paths of fast links join, also those of one GPU."""
+        """Return the sets of GPUs that are connected by fast links, including single GPUs."""
         return _connected_parts(self.gpus, self.lanes)
 
     def groups_behind(self, reach: int) -> tuple[tuple[int, ...], ...]:
-        """Return the sets of GPUs that share all that is farther than a kind of path goes."""
+        """Return the sets of GPUs that share the path to all others, at a distance class."""
         near = [pair for pair, path in self.paths.items() if path <= reach]
         if reach >= NODE:
             hidden = (pair for pair in combinations(range(self.gpus), 2) if pair not in self.paths)
@@ -122,20 +122,20 @@ class BuiltMachine:
 
 
 def check_gpus(count: int) -> None:
-    """Check that a computer has no more GPUs than are read: each is held against each other.
+    """Check the limit on GPUs, whose pairs are all compared.
 
     Raises:
-        TooLargeError: it has.
+        TooLargeError: There are too many GPUs.
     """
     if count > MAX_GPUS:
         raise TooLargeError(f"it has {count} GPUs, and files are read to {MAX_GPUS}")
 
 
 def check_cards(count: int) -> None:
-    """Check that a computer has no more network cards than are read.
+    """Check the limit on network cards.
 
     Raises:
-        TooLargeError: it has.
+        TooLargeError: There are too many cards.
     """
     if count > MAX_CARDS:
         raise TooLargeError(f"it has more than {MAX_CARDS} network cards, the most that are read")
@@ -144,7 +144,7 @@ def check_cards(count: int) -> None:
 def merge_switch_links(
     direct: Mapping[Edge, int], to_switches: Mapping[int, int]
 ) -> dict[Edge, int]:
-    """Return links of pairs, where those of each GPU to switches join all that have such."""
+    """Return lanes per pair of GPUs, where links to switches join all GPUs with such links."""
     lanes = dict(direct)
     for a, b in combinations(sorted(to_switches), 2):
         lanes[a, b] = lanes.get((a, b), 0) + min(to_switches[a], to_switches[b])
@@ -154,10 +154,10 @@ def merge_switch_links(
 def nearest_nics(
     cards: Sequence[tuple[str, float | None, Sequence[tuple[int, ...]]]],
 ) -> tuple[Nic, ...]:
-    """Return network cards, each nearest to the GPUs that have none nearer. To none: far ones.
+    """Return network cards, each with the GPUs that have no nearer card, perhaps none.
 
     Args:
-        cards: name, 10^9 bytes per second, and how far it is from each GPU, the least the nearest.
+        cards: Name, 10^9 bytes per second, and distances from each GPU (comparable tuples).
     """
     nearest = [min(far) for far in zip(*(far for *_, far in cards), strict=True)]
     return tuple(
@@ -172,10 +172,10 @@ def nearest_nics(
 
 
 def build_machine(pairs: GpuPairs, speeds: Speeds, hints: Hints, about: str) -> BuiltMachine:
-    """Return the machine that pairs of GPUs make.
+    """Build the machine from the links of pairs of GPUs.
 
     Raises:
-        InputError: they are too few, or nothing joins some of them.
+        InputError: There is one GPU only, or no link at all.
     """
     if pairs.gpus < 2:
         raise FormatError("it shows 1 GPU, expected at least 2")
@@ -211,7 +211,7 @@ def _fast_links(pairs: GpuPairs, speeds: Speeds, hints: Hints) -> list[Link]:
 
 
 def _pcie_links(pairs: GpuPairs, speeds: Speeds, hints: Hints) -> list[Link]:
-    """Return links of PCIe between GPUs of different islands."""
+    """Return the PCIe links between GPUs that fast links do not connect."""
     island = {gpu: i for i, gpus in enumerate(pairs.islands()) for gpu in gpus}
     alpha_us = ALPHA_US[PCIE] if hints.alpha_us is None else hints.alpha_us
     return [
@@ -240,8 +240,8 @@ def _switch_budgets(pairs: GpuPairs, switched: frozenset[int]) -> Iterable[Budge
 def _pcie_budgets(pairs: GpuPairs, speeds: Speeds, slow: list[Link]) -> list[Budget]:
     """Return the budgets of slots, switches, host bridges and sockets, without repeats.
 
-    Of several around the same GPUs the slowest is kept. A limit on a single link is that link's
-    rate.
+    If several budgets cover the same links, the slowest is kept. A limit on a single link is
+    omitted, since it is the link's rate.
     """
     edges = [link.edge for link in slow]
     budgets: dict[tuple[Edge, ...], Budget] = {}
@@ -272,7 +272,7 @@ def _shared_exits(pairs: GpuPairs, speeds: Speeds) -> Iterable[tuple[str, tuple[
 def describe_links(
     kind: str, direct: Mapping[Edge, int], to_switches: Mapping[int, int]
 ) -> list[str]:
-    """Return, in words, the links of pairs and of GPUs to switches."""
+    """Describe the links between pairs of GPUs, and from GPUs to switches."""
     lines = []
     if direct:
         total = format_count(sum(direct.values()), kind)
@@ -286,7 +286,7 @@ def describe_links(
 
 
 def describe_nics(cards: Iterable[Nic]) -> Iterable[str]:
-    """Yield, in words, which GPUs network cards are nearest to."""
+    """Describe the nearest GPUs of network cards."""
     near, far = [], []
     for card in cards:
         speed = "" if card.gb_per_s is None else f" of {card.gb_per_s:g} GB/s"
@@ -301,7 +301,7 @@ def describe_nics(cards: Iterable[Nic]) -> Iterable[str]:
 
 
 def gpus_text(gpus: Iterable[int]) -> str:
-    """Return GPUs in words: ``GPUs 0 1 2``."""
+    """Return the text for GPUs: ``GPUs 0 1 2``."""
     numbers = [str(gpu) for gpu in gpus]
     return f"GPU{'s' * (len(numbers) > 1)} {' '.join(numbers)}"
 
@@ -351,7 +351,7 @@ def _assumption_notes(
 
 
 def _connected_parts(gpus: int, joined: Iterable[Edge]) -> tuple[tuple[int, ...], ...]:
-    """Return the connected parts of a graph on GPUs, each ascending, by their first."""
+    """Return the connected components of a graph on GPUs, each ascending, by first GPU."""
     part = list(range(gpus))
     for a, b in joined:
         low, high = sorted((part[a], part[b]))

@@ -20,14 +20,14 @@ class Gpu:
     """A GPU model.
 
     Attributes:
-        name: as ``--gpu`` takes it. Its words occur in the names that tools print for the GPU.
-        arch: its architecture as in compiler options: ``sm_80``, ``gfx90a``.
+        name: Name in ``--gpu``. Its words occur in the names that tools print for the GPU.
+        arch: Architecture as in compiler options: ``sm_80``, ``gfx90a``.
         links: number of NVLinks or xGMI links. 0: only PCIe.
-        gb_per_s: speed of one of them, per direction, 10^9 bytes per second, or 0 if it has none.
+        gb_per_s: Bandwidth of one link per direction, 10^9 bytes per second. 0: no links.
         pcie: PCIe generation.
         source: source of the link numbers.
-        peers: maximum number of directly linked GPUs. 0: as many as it has links.
-        on_switches: whether it occurs on boards with NVSwitches.
+        peers: Maximum number of directly linked GPUs. 0: the number of links.
+        on_switches: Whether boards with NVSwitches exist for it.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Gpu:
 
     @property
     def max_peers(self) -> int:
-        """Return the number of GPUs that its links can join it to directly."""
+        """Return the maximum number of directly linked GPUs."""
         return self.peers or self.links
 
     @property
@@ -90,20 +90,19 @@ GPUS = (
     Gpu("mi60", "gfx906", 2, 50.0, 4, _AMD.format("MI60", 100)),
     Gpu("mi100", "gfx908", 3, 46.0, 4, _AMD.format("MI100", 92)),
     Gpu("mi210", "gfx90a", 3, 50.0, 4, _AMD.format("MI210", 100)),
-    # A GPU is a die of two in a package: 4 links join the dies, 3 or 4 of each lead out of it
+    # A GPU is one of two dies in a package: 4 links join the dies, 3 or 4 links per die lead out
     # (AMD CDNA 2 white paper, figures of nodes with MI250 and MI250X).
     Gpu("mi250", "gfx90a", 7, 50.0, 4, _AMD.format("MI250", 100), peers=4),
     Gpu("mi250x", "gfx90a", 8, 50.0, 4, _AMD.format("MI250X", 100), peers=5),
-    # An MI300X uses its eighth link as PCIe, an MI300A can join others by all (their data sheets).
+    # An MI300X uses its eighth link as PCIe, an MI300A can use all for GPUs (their data sheets).
     Gpu("mi300x", "gfx942", 7, 64.0, 5, _AMD.format("MI300X", 128)),
     Gpu("mi300a", "gfx942", 8, 64.0, 5, _AMD.format("MI300A", 128)),
     Gpu("mi325x", "gfx942", 7, 64.0, 5, _AMD.format("MI325X", 128)),
     Gpu("mi350x", "gfx950", 7, 76.8, 5, _AMD.format("MI350X", 153.6)),
     Gpu("mi355x", "gfx950", 7, 76.8, 5, _AMD.format("MI355X", 153.6)),
 )
-"""The GPUs that are known, with the limits of their hardware.
-
-An architecture's usual GPU comes before its variants.
+"""The known GPUs, with the limits of their hardware. The most common GPU of an architecture comes
+before its variants, except for :data:`_DEFAULT_BY_ARCH`.
 """
 
 _DEFAULT_BY_ARCH = {
@@ -112,25 +111,25 @@ _DEFAULT_BY_ARCH = {
     "gfx90a": "mi250x",
     "gfx942": "mi300x",
 }
-"""The most common GPU of architectures for which that is not the first in the list."""
+"""The most common GPU of architectures where the first GPU in the list is another one."""
 
 _OTHER_NAMES = {"gfx910": "gfx90a", "gfx940": "gfx942", "gfx941": "gfx942"}
-"""Names of architectures that are not their final ones: that of older RCCL for gfx90a, and those of
-early steppings of gfx942 (LLVM, AMDGPUUsage: gfx940 and gfx941 came before gfx942)."""
+"""Aliases of architectures: older RCCL's name of gfx90a, and early steppings of gfx942 (LLVM,
+AMDGPUUsage: gfx940 and gfx941 came before gfx942).
+"""
 
 _EARLY_GPUS = {"gfx940": "mi300a"}
-"""GPUs of early steppings, where these are not the usual ones of the final architecture."""
+"""GPUs of early steppings that differ from the most common GPU of the final architecture."""
 
 PCIE_X16_GB_PER_S = {1: 3.125, 2: 6.25, 3: 12.5, 4: 25.0, 5: 50.0, 6: 100.0}
-"""Rate of a slot of 16 lanes of PCIe per direction, by generation.
-
-It is four fifths of PCI-SIG's 2.5 to 64 GT/s. NCCL uses 12 GB/s for generation 3 (NVIDIA/nccl,
+"""Bandwidth of 16 lanes of PCIe per direction, 10^9 bytes per second, by generation. It is four
+fifths of PCI-SIG's 2.5 to 64 GT/s. NCCL uses 12 GB/s for generation 3 (NVIDIA/nccl,
 src/graph/topo.h). SCCL (section 5.1.2) measured 27 for generation 4. Multiples of 12.5 fit NVLink's
 25: synthesis is faster for lanes of one speed, and few of them.
 """
 
 SOCKET_GB_PER_S = {1: 12.5, 2: 12.5, 3: 12.5, 4: 12.5, 5: 25.0, 6: 50.0}
-"""Between two sockets and per direction, by the PCIe generation of machines of that time.
+"""Bandwidth between two sockets per direction, 10^9 bytes per second, by PCIe generation.
 
 Source: NVIDIA/nccl, src/graph/topo.h has 10 for Skylake's UPI, 16 for AMD's links, 22 for Sapphire
 Rapids and 40 for Emerald Rapids. The values are rounded like those of PCIe.
@@ -150,9 +149,10 @@ GPU_NAMES = tuple(sorted(gpu.name for gpu in GPUS))
 
 
 def find_gpu(text: str) -> Gpu | None:
-    """Return the GPU that somebody or some tool calls so, None where it is not known.
+    """Find the GPU with a name that a user or tool wrote, None if it is unknown.
 
-    All words of the GPU's name must be in the text, or the text be that name written as one.
+    All words of the GPU's name must be in the text, or the text must be the name without
+    separators.
     """
     words = re.findall(r"[a-z0-9]+", text.lower())
     glued = "".join(words)
@@ -165,10 +165,10 @@ def find_gpu(text: str) -> Gpu | None:
 
 
 def parse_gpu(text: str) -> Gpu:
-    """Return the GPU that ``--gpu`` names.
+    """Return the GPU of a value of ``--gpu``.
 
     Raises:
-        UnknownNameError: none is known by that name.
+        UnknownNameError: The GPU is unknown.
     """
     gpu = find_gpu(text)
     if gpu is None:
@@ -177,12 +177,12 @@ def parse_gpu(text: str) -> Gpu:
 
 
 def nvidia_gpu(sm: int) -> Gpu | None:
-    """Return the usual GPU of a compute capability such as 80, None where it is not known."""
+    """Return the most common GPU of a compute capability such as 80, None if unknown."""
     return _default_gpu(f"sm_{sm}")
 
 
 def amd_gpu(gcn: str) -> Gpu | None:
-    """Return the usual GPU of an architecture: ``gfx942``, or ``906`` as older RCCL writes it."""
+    """Return the most common GPU of an architecture: ``gfx942``, or ``906`` in older RCCL files."""
     name = gcn if gcn.startswith("gfx") else f"gfx{gcn}"
     early = _EARLY_GPUS.get(name)
     return find_gpu(early) if early else _default_gpu(_OTHER_NAMES.get(name, name))
@@ -195,19 +195,19 @@ def _default_gpu(arch: str) -> Gpu | None:
 
 
 def same_architecture(gpu: Gpu) -> tuple[Gpu, ...]:
-    """Return the GPUs of the architecture of one, itself among them."""
+    """Return all GPUs with the architecture of a GPU, including itself."""
     return tuple(candidate for candidate in GPUS if candidate.arch == gpu.arch)
 
 
 def max_links(kind: str) -> int:
-    """Return the most links of a kind (NVLink, xGMI) that any known GPU has."""
+    """Return the maximum number of links of a kind (NVLink, xGMI) of any known GPU."""
     return max((gpu.links for gpu in GPUS if gpu.link == kind), default=0)
 
 
 def describe_impossible_links(
     kind: str, links: Sequence[int], peers: Sequence[int], gpus: Sequence[Gpu]
 ) -> list[str]:
-    """Return sentences that name link counts that none of the possible GPUs can have.
+    """Describe link counts that none of the possible GPUs can have.
 
     Args:
         kind: NVLink or xGMI.
@@ -232,9 +232,9 @@ def describe_impossible_links(
 
 
 def find_partitions(bus_ids: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """Return the GPUs that are partitions of one device, by bus and device number.
+    """Return the groups of GPUs that are partitions of one device, by bus and device number.
 
-    Tools give partitions of an MI300 the functions 1 and on of its bus id (open-mpi/hwloc,
+    Tools number the partitions of an MI300 as functions 1, 2, ... of its bus id (open-mpi/hwloc,
     topology-rsmi.c, and ROCm/rocm_smi_lib, CHANGELOG).
     """
     devices: dict[str, list[int]] = {}
@@ -244,10 +244,10 @@ def find_partitions(bus_ids: Sequence[str]) -> tuple[tuple[int, ...], ...]:
 
 
 def check_partitions(bus_ids: Sequence[str]) -> None:
-    """Check that no device is shown as several GPUs, whose links are those of the device.
+    """Check that no device appears as several GPUs, whose links would be those of the device.
 
     Raises:
-        InputError: One is.
+        InputError: A device does.
     """
     for gpus in find_partitions(bus_ids):
         device = bus_ids[gpus[0]].rpartition(".")[0]

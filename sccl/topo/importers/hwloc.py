@@ -1,11 +1,10 @@
 """Read hwloc's description of a machine: ``lstopo --of xml --whole-io``.
 
 The root is an ``object`` of type Machine that contains sockets, host bridges and PCI devices. An
-``OSDev`` in a PCI device has the data of a library, for example NVML's for a GPU. Matrices beside
-the objects have the total rate of the NVLinks (since hwloc 2.4) or xGMI links of each pair of GPUs,
-in 10^6 bytes per second and direction. Links to NVSwitches become those of
-:mod:`~sccl.topo.importers.gpu_pairs`: any pair at the full rate, with budgets for the traffic out
-of and into each GPU.
+``OSDev`` in a PCI device has the data of a library, for example NVML's for a GPU. Separate matrices
+have the total rate of the NVLinks (since hwloc 2.4) or xGMI links of each pair of GPUs, in 10^6
+bytes per second and direction. Links to NVSwitches become links between all pairs at the full rate,
+with budgets for the traffic out of and into each GPU (:mod:`~sccl.topo.importers.gpu_pairs`).
 """
 
 from __future__ import annotations
@@ -74,14 +73,14 @@ pci_type="0302 [10de:1db1] [10de:1212] a1 00" pci_link_speed="15.753846">
 """
 
 MAX_LANES = 64
-"""Limit for the lanes of a pair of GPUs."""
+"""Maximum number of lanes between a pair of GPUs."""
 
 _COMMAND = "lstopo --of xml --whole-io topo.xml"
 _RSMI_CONSTANT = 100_000
 """The constant that hwloc writes for any xGMI link, because ROCm SMI reports no speed."""
 
 _MAX_SLOWEST_SHOWN = 3
-"""The PCIe generation below which a reported speed is that of a GPU in a sleep state."""
+"""Minimum plausible PCIe generation. A lower reported speed is that of a sleeping GPU."""
 
 _UNKNOWN_PCIE = 4
 _ROOT = re.compile(r"<topology[\s>]")
@@ -89,7 +88,7 @@ _MACHINE = re.compile(r"<object\s[^<>]{0,200}?type=.Machine")
 
 
 def sniff(text: str) -> bool:
-    """Return whether a text has the root of such a file, and a machine in it."""
+    """Return whether a text has the root element of such a file, and a machine."""
     head = text[:65536]
     return (
         head.lstrip("\ufeff \t\r\n").startswith("<")
@@ -102,7 +101,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine that a text describes.
 
     Raises:
-        InputError: it is no such file, has no GPUs, or its matrices contradict themselves.
+        InputError: The text is no such file, has no GPUs, or its matrices are inconsistent.
     """
     tree = parse_tree(_topology(parse_xml(text)))
     _check_gpus(tree)
@@ -183,7 +182,7 @@ def _identify_gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
 
 
 def _link_warnings(gpus: int, fast: _FastLinks, gpu: Gpu | None) -> list[str]:
-    """Return, in words, the numbers of links that no GPU of this kind has."""
+    """Describe numbers of links that no GPU of this kind has."""
     link_counts = [[n for pair, n in fast.direct.items() if rank in pair] for rank in range(gpus)]
     links = [sum(counts) + fast.to_switches.get(rank, 0) for rank, counts in enumerate(link_counts)]
     lines = describe_impossible_links(
@@ -213,10 +212,10 @@ class _FastLinks:
 
 
 def _fast_links(tree: Hardware, gpu: Gpu | None) -> _FastLinks:
-    """Return the fast links that matrices tell.
+    """Return the fast links from the matrices.
 
     Raises:
-        InputError: they are not right, or of a kind that is not read.
+        InputError: The matrices are inconsistent, or of an unsupported kind.
     """
     xe = tree.matrices.get("XeLinkBandwidth")
     if xe is not None and any(xe.between_gpus().values()):
@@ -237,12 +236,12 @@ def _fast_links(tree: Hardware, gpu: Gpu | None) -> _FastLinks:
 
 
 def _check_constant(matrix: Distances, direct: dict[Edge, int], gpus: int, gpu: Gpu | None) -> None:
-    """Check that GPUs can be joined as xGMI of one speed and one hop tells.
+    """Check that all pairs with xGMI can have a direct link.
 
-    ROCm SMI's hops are 1 for any pair that xGMI joins, however far.
+    ROCm SMI reports 1 hop for any pair that xGMI joins, at any distance.
 
     Raises:
-        InputError: They cannot, or dies in a package are joined by more links than others.
+        InputError: They cannot, or the dies in a package have more links than other pairs.
     """
     peers = [sum(rank in pair for pair in direct) for rank in range(gpus)]
     lines = describe_impossible_links(XGMI, peers, peers, [gpu] if gpu else [])
@@ -257,10 +256,10 @@ def _check_constant(matrix: Distances, direct: dict[Edge, int], gpus: int, gpu: 
 
 
 def _symmetric_entries(matrix: Distances) -> dict[Edge, int]:
-    """Return the numbers of pairs of GPUs that have one, the lower GPU first.
+    """Return the nonzero numbers of pairs of GPUs, the lower GPU first.
 
     Raises:
-        FormatError: another is told for the way back.
+        FormatError: The two directions of a pair have different numbers.
     """
     values = matrix.between_gpus()
     for (a, b), value in values.items():
@@ -278,7 +277,7 @@ def _links_from_matrix(
     """Return the links of a matrix.
 
     Raises:
-        InputError: the numbers have no speed in common, or tell none and the GPU is not known.
+        InputError: The numbers have no common speed, or no speed while the GPU is unknown.
     """
     to_switches = matrix.sums_to(NVSWITCH)
     values = [*direct.values(), *to_switches.values()]
@@ -343,7 +342,7 @@ def _no_links_notes(gpu: Gpu | None) -> Iterable[str]:
 
 
 def _pcie_generation(tree: Hardware, gpu: Gpu | None) -> tuple[int, str]:
-    """Return the generation of PCIe, and how it is known."""
+    """Return the generation of PCIe, and a note if it is assumed."""
     slowest = max(device.generation() for device in tree.gpus)
     if slowest >= _MAX_SLOWEST_SHOWN:
         return slowest, ""

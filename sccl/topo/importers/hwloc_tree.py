@@ -25,7 +25,7 @@ from sccl.topo.importers.plain_xml import Element
 from sccl.topo.importers.unused_fields import unused_attributes
 
 MAX_OBJECTS = 512
-"""In a matrix."""
+"""Maximum number of objects in a matrix."""
 
 MATRICES = frozenset({"NVLinkBandwidth", "XGMIBandwidth", "XGMIHops", "XeLinkBandwidth"})
 """The matrices of links between GPUs."""
@@ -55,7 +55,7 @@ _ATTRIBUTES = {
 """The attributes of each element (open-mpi/hwloc, hwloc2.dtd and topology-xml.c)."""
 
 _IGNORED_TAGS = frozenset({"support", "memattr", "cpukind", "userdata", "diff"})
-"""Elements about other parts of a machine than its GPUs and their links."""
+"""Elements that do not concern GPUs and their links."""
 
 NVSWITCH, CPU = -1, -2
 """Numbers of matrix rows that are not GPUs."""
@@ -70,11 +70,15 @@ _GPU = re.compile(rf"({'|'.join(_NUMBERED)})([0-9]{{1,4}})|opencl[0-9]{{1,4}}d[0
 _PCI_TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):")
 _GPU_CLASSES = frozenset({"0302", "0380", "1200"})
 _DISPLAY, _GPU_VENDORS = "0300", frozenset({"10de", "1002"})
-"""A display counts where no other GPU is, of NVIDIA or AMD: boards have one for their consoles."""
+"""Displays by NVIDIA or AMD count as GPUs if there are no others. Other boards have displays for
+their consoles.
+"""
 
 _NIC_CLASS = "0207"
 _RAW_GB_PER_S = {1: 4.0, 2: 8.0, 3: 15.75, 4: 31.5, 5: 63.0, 6: 121.0}
-"""Rate that hwloc reports for 16 lanes of PCIe, by generation: the wire rate less its coding."""
+"""Bandwidth that hwloc reports for 16 lanes of PCIe, 10^9 bytes per second, by generation: the wire
+rate without the coding.
+"""
 
 _INDEX = re.compile(r"(?:[A-Za-z0-9]{1,20}:)?([0-9]{1,19})")
 _VALUE = re.compile("[0-9]{1,9}")
@@ -85,11 +89,11 @@ class PciDevice:
     """A PCI device.
 
     Attributes:
-        bus_id: as ``0000:0a:00.0``. Empty: unknown.
-        kind: its PCI class, ``0302``. Empty: unknown.
-        vendor: its PCI vendor number, ``10de``.
-        ancestors: its socket, or else the element that contains it in the file, then the bridges
-            above.
+        bus_id: PCI bus id such as ``0000:0a:00.0``. Empty: unknown.
+        kind: PCI class such as ``0302``. Empty: unknown.
+        vendor: PCI vendor number such as ``10de``.
+        ancestors: Its socket, or else the element that contains it in the file, then the bridges
+            above it.
     """
 
     element: Element
@@ -104,15 +108,15 @@ class PciDevice:
         return f"{self.ancestors[0].get('type')} {self.ancestors[0].line}"
 
     def os_devices(self) -> list[Element]:
-        """Return its system devices: one for each library or driver that reports it."""
+        """Return its operating system devices, one for each library or driver that reports it."""
         return [child for child in self.element.children if child.get("type") == "OSDev"]
 
     def is_reported_gpu(self) -> bool:
-        """Return whether a library told of it as of a GPU."""
+        """Return whether a library reports it as a GPU."""
         return any(_GPU.fullmatch(part.get("name")) for part in self.os_devices())
 
     def number(self, library: str) -> int | None:
-        """Return its number by a library, None where that does not tell of it."""
+        """Return its number in a library, None if the library does not report it."""
         matches = (_GPU.fullmatch(part.get("name")) for part in self.os_devices())
         return next((int(m[2]) for m in matches if m is not None and m[1] == library), None)
 
@@ -122,7 +126,7 @@ class PciDevice:
         return next(filter(None, (*names, _info(self.element, "PCIDevice"))), "")
 
     def generation(self) -> int:
-        """Return the PCIe generation whose 16 lanes are as fast as the slowest on its way up."""
+        """Return the PCIe generation whose 16 lanes match the slowest link above the device."""
         path = (
             self.element,
             *(bridge for bridge in self.ancestors if bridge.get("type") == "Bridge"),
@@ -132,12 +136,12 @@ class PciDevice:
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """A number for each pair of some objects.
+    """A matrix with a number for each pair of objects.
 
     Attributes:
-        name: as ``NVLinkBandwidth``.
-        objects: the GPU of each row, or :data:`NVSWITCH`, :data:`CPU`, None: no object of the file.
-        values: by row.
+        name: Name such as ``NVLinkBandwidth``.
+        objects: GPU of each row, or :data:`NVSWITCH` or :data:`CPU`. None: not in the file.
+        values: The rows.
     """
 
     name: str
@@ -146,7 +150,7 @@ class Distances:
     values: tuple[tuple[int, ...], ...]
 
     def between_gpus(self) -> dict[Edge, int]:
-        """Return the numbers of pairs of GPUs, of which a pair is told once in each direction."""
+        """Return the numbers of ordered pairs of GPUs."""
         return {
             (a, b): value
             for a, row in zip(self.objects, self.values, strict=True)
@@ -155,7 +159,7 @@ class Distances:
         }
 
     def sums_to(self, target: int | None) -> dict[int, int]:
-        """Return the nonzero sums of each GPU over all other objects."""
+        """Return the nonzero sums of each GPU's numbers over all objects of a kind."""
         sums = {
             gpu: sum(n for n, peer in zip(row, self.objects, strict=True) if peer == target)
             for gpu, row in zip(self.objects, self.values, strict=True)
@@ -169,10 +173,10 @@ class Hardware:
     """The content of a file.
 
     Attributes:
-        gpus: by rank.
-        order: description of the order of ranks.
+        gpus: The GPUs, by rank.
+        order: Description of the order of ranks.
         cards: NICs that MPI or NCCL can use.
-        matrices: by name.
+        matrices: The matrices, by name.
         unused: names of matrices, elements, and attributes that are not read.
     """
 
@@ -183,7 +187,7 @@ class Hardware:
     unused: tuple[str, ...]
 
     def paths(self) -> dict[Edge, int]:
-        """Return how far the PCIe path of each pair of GPUs goes."""
+        """Return the distance class of the PCIe path of each pair of GPUs."""
         return {
             (a, b): path_kind(first.ancestors, second.ancestors)
             for (a, first), (b, second) in combinations(enumerate(self.gpus), 2)
@@ -208,7 +212,7 @@ def parse_tree(root: Element) -> Hardware:
     """Return the content of a file from its root element.
 
     Raises:
-        InputError: two GPUs have the same bus id, or a matrix is invalid or too large.
+        InputError: Two GPUs have the same bus id, or a matrix is invalid or too large.
     """
     devices = list(_devices(root))
     gpus, order = _order_gpus(_gpus(devices))
@@ -253,7 +257,7 @@ def _devices(root: Element) -> Iterable[PciDevice]:
 
 
 def _gpus(devices: list[PciDevice]) -> list[PciDevice]:
-    """Return the GPUs: by the data of libraries, or else by their PCI classes."""
+    """Return the GPUs, identified by libraries, or else by their PCI classes."""
     return (
         [device for device in devices if device.is_reported_gpu()]
         or [device for device in devices if device.kind in _GPU_CLASSES]
@@ -279,7 +283,7 @@ def _generation(element: Element) -> int:
 
 
 def _order_gpus(gpus: list[PciDevice]) -> tuple[tuple[PciDevice, ...], str]:
-    """Return GPUs by the numbers of the first library that numbers all, else as the file has."""
+    """Return GPUs in the order of the first library that numbers all, else of the file."""
     for library in _NUMBERED:
         numbers = [gpu.number(library) for gpu in gpus]
         known_numbers = [number for number in numbers if number is not None]
@@ -309,7 +313,7 @@ def _check_distinct(gpus: tuple[PciDevice, ...]) -> None:
 def _cards(
     devices: list[PciDevice], gpus: tuple[PciDevice, ...]
 ) -> Iterable[tuple[str, None, tuple[tuple[int, int], ...]]]:
-    """Yield the NICs that are more than Ethernet, and how far each is from the GPUs."""
+    """Yield the NICs other than plain Ethernet, with their distances from the GPUs."""
     seen = 0
     for device in devices:
         parts = device.os_devices()
@@ -329,7 +333,7 @@ def _cards(
 
 
 def _objects(root: Element, gpus: tuple[PciDevice, ...]) -> dict[str, int]:
-    """Return, by object number in the file, its GPU or the number of its other kind."""
+    """Map object numbers of the file to ranks of GPUs, :data:`NVSWITCH` or :data:`CPU`."""
     objects: dict[str, int] = {}
     for element in root.descendants():
         kind, index = element.get("type"), element.get("gp_index")
@@ -347,7 +351,7 @@ def _matrix(element: Element, objects: Mapping[str, int]) -> Distances:
     """Return a matrix.
 
     Raises:
-        InputError: it has more or fewer numbers than it says, or too many.
+        InputError: The count of numbers differs from its attribute, or exceeds the limit.
     """
     name, text = element.get("name")[:40], element.get("nbobjs")
     where = f"line {element.line}: <{element.tag}> {name!r}"
@@ -376,7 +380,7 @@ def _count_text(hits: Sequence[object], wanted: int) -> str:
 
 
 def _element_words(element: Element, tag: str, limit: int) -> Iterator[str]:
-    """Yield the words in elements of a kind, and one more than the limit if there are too many."""
+    """Yield the words in elements of a kind, up to one more than the limit."""
     texts = (child.text for child in element.children if child.tag == tag)
     words = (match[0] for text in texts for match in re.finditer(r"\S+", text))
     return islice(words, limit + 1)

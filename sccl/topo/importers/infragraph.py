@@ -1,8 +1,8 @@
 """Read InfraGraph, the machine description of MLCommons' Chakra: devices, instances and edges.
 
-Ranks are the components of kind ``xpu``, in the order of the file or by annotations ``rank``.
-:mod:`.infragraph_paths` decides which parts of a box forward. A device without XPUs is a switch. A
-node with only two ends is a wire.
+Ranks are the components of kind ``xpu``, in the order of the file or of ``rank`` annotations.
+:mod:`.infragraph_paths` decides which parts of a box forward data. A device without XPUs is a
+switch. A node with only two neighbors is treated as a wire.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ _TYPED = re.compile(r"[\s{,\"']type[\"']?\s*:\s*[\"']?(?:xpu|npu)\b")
 """Components of version 0.1.0 that are GPUs."""
 
 _AMBIGUOUS_FIELDS = frozenset({"choice"})
-"""Fields that name which of several others is there."""
+"""Fields that select one of several other fields."""
 
 _NodeKey = tuple[int, int, int]
-"""Which instance, which of its boxes, and which node of that."""
+"""Index of an instance, of its box, and of a node in the box."""
 
 
 class _Attribute(msgspec.Struct, frozen=True):
@@ -133,7 +133,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine that a text describes.
 
     Raises:
-        InputError: it is no InfraGraph, or larger than is read.
+        InputError: The text is no InfraGraph, or exceeds the limits.
     """
     if _is_older(text[:65536]):
         raise FormatError(
@@ -186,13 +186,13 @@ def _decode_file(node: Node) -> tuple[Infrastructure, dict[str, int]]:
 
 @dataclass(slots=True)
 class _Edge:
-    """All that joins two nodes: the cost of each way."""
+    """The parallel connections of two nodes, with the cost of each."""
 
     costs: list[Cost] = field(default_factory=list)
 
 
 class _Graph:
-    """Nodes by place, and the links between them."""
+    """The nodes of all instances, and the links between them."""
 
     def __init__(self, file: Infrastructure, costs: EdgePricing) -> None:
         self.file, self.costs = file, costs
@@ -220,7 +220,7 @@ class _Graph:
         self.boxes: dict[int, Enclosure] = {}
 
     def join(self) -> None:
-        """Join all nodes that ranks can see."""
+        """Add all edges of instances and their boxes."""
         pairs: dict[tuple[_NodeKey, _NodeKey], EdgeKind] = {}
         links = {link.name: link for link in self.file.links}
         for i, edge in enumerate(self.file.edges):
@@ -257,7 +257,7 @@ class _Graph:
         return [(i, box_at, node) for box_at in at for node in nodes]
 
     def _join_boxes(self, a: _NodeKey, b: _NodeKey, cost: Cost) -> None:
-        """Join two boxes. If several ranks leave by one end, they share it."""
+        """Join two boxes. If several ranks use one exit, they share it."""
         first_exits, second_exits = (self.boxes[end[0]].exits[end[2]] for end in (a, b))
         made = []
         for first in first_exits:
@@ -276,7 +276,7 @@ class _Graph:
             edge.costs.append(cost)
 
     def simplify(self) -> None:
-        """Remove nodes on no path between ranks, and replace nodes with only two ends by wires."""
+        """Remove nodes on no path between ranks, and nodes with only two neighbors."""
         kept = set(self.ranks).union(*(ends for pairs, _ in self.shared for ends in pairs))
         queue = [node for node in sorted(self.adjacent) if node not in kept]
         for node in queue:  # grows while it is walked
@@ -360,7 +360,7 @@ class _Graph:
         return tuple(map(tuple, boxes.values())) if len(boxes) < len(ranks) else ()
 
     def _budgets(self, number: dict[_NodeKey, int]) -> tuple[Budget, ...]:
-        """Return the budgets of ranks that leave by a shared exit, with equal ones merged."""
+        """Return the budgets of ranks with a shared exit, with equal budgets merged."""
         alike: Counter[tuple[tuple[tuple[int, int], ...], float]] = Counter()
         for pairs, speed in self.shared:
             if all(a in number and b in number for a, b in pairs):
@@ -373,7 +373,7 @@ class _Graph:
         )
 
     def _nics(self, number: dict[_NodeKey, int]) -> tuple[Nic, ...]:
-        """Return the network cards of a box that is alone."""
+        """Return the network cards of a machine that is a single box."""
         if len(self.file.instances) != 1 or self.file.instances[0].count != 1 or self.file.edges:
             return ()
         parts = self.parts[0]

@@ -1,9 +1,9 @@
 """Expand InfraGraph's shapes: the nodes and edges of a device and between instances.
 
 A device lists components and their counts. An edge joins the nodes of two endpoints: ``nic[0:2]``
-is a Python slice, ``cx5[0].port`` a node within a device that is a component. ``one2one`` joins the
-i-th with the i-th, ``many2many`` each with each, ``ring`` each with the next and the last with the
-first. If two edges join the same nodes, the later one counts.
+is a Python slice, ``cx5[0].port`` a node within a device that is a component. The scheme
+``one2one`` joins the i-th nodes of both ends, ``many2many`` joins all pairs, and ``ring`` joins all
+nodes in a cycle. If two edges join the same nodes, the later one counts.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from msgspec import Meta
 from sccl.errors import FormatError, TooLargeError
 
 MAX_NODES = 2**19
-"""Limit for the nodes of all instances together, and of a device."""
+"""Maximum number of nodes of all instances together, and of a device."""
 MAX_EDGES = 2**21
 MAX_NESTED = 6
-"""Devices within devices."""
+"""Maximum nesting depth of devices."""
 
 End = TypeVar("End")
 
@@ -114,7 +114,7 @@ class Infrastructure(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class EdgeKind:
-    """The kind of an edge: its link, and the device that lists it (None: between instances)."""
+    """The kind of an edge: its link, and its device (None: between instances)."""
 
     link: LinkKind
     device: str | None
@@ -125,10 +125,10 @@ class Parts:
     """The nodes and edges of a device.
 
     Attributes:
-        paths: the name of each node within it: ``nic.0``, ``cx5.1.port.0``.
-        kinds: the kind of each: ``xpu``, ``switch``.
-        about: names and descriptions, which may name the GPU model.
-        unresolved: endpoints that name no component.
+        paths: Name of each node within the device: ``nic.0``, ``cx5.1.port.0``.
+        kinds: Kind of each node: ``xpu``, ``switch``.
+        about: Names and descriptions of each node, which may contain the GPU model.
+        unresolved: Endpoints that name no component.
     """
 
     device: Device
@@ -147,7 +147,8 @@ class Parts:
         """Add a node.
 
         Raises:
-            TooLargeError: there are more than are read.
+            FormatError: The device has the node already.
+            TooLargeError: There are too many nodes.
         """
         if path in self.numbers:
             raise FormatError(f"device {self.device.name!r} has component {path!r} twice")
@@ -173,7 +174,7 @@ class Expansion:
         """Return the nodes and edges of a device.
 
         Raises:
-            InputError: there is none of that name, or it holds itself or more than is read.
+            InputError: There is no such device, or it is nested or large beyond the limits.
         """
         if name in self.cache:
             return self.cache[name]
@@ -212,10 +213,10 @@ class Expansion:
         return self.nodes_named(parts, text, where)
 
     def nodes_named(self, parts: Parts, text: str, where: str) -> list[int]:
-        """Return the nodes of a device that ``cx5[0:2].port`` names, none where it has none such.
+        """Return the nodes that a name such as ``cx5[0:2].port`` selects, empty if there are none.
 
         Raises:
-            FormatError: a slice is none, or it names a device and no component of it.
+            FormatError: A slice is invalid, or the name selects a device instead of a component.
         """
         paths, device = [""], parts.device
         for word in text.split("."):
@@ -240,7 +241,7 @@ class Expansion:
         """Return the pairs of different nodes that an edge joins.
 
         Raises:
-            InputError: there are more than are read, or the scheme is not known.
+            InputError: There are too many edges, or the scheme is unknown.
         """
         pairs: Iterable[tuple[End, End]]
         if edge.scheme == "many2many":
@@ -269,10 +270,10 @@ _INDEX = re.compile(r"[^\[\]]*(?:\[(-?\d{0,9}(?::-?\d{0,9}){0,2})\])?")
 
 
 def indices(word: str, count: int, where: str) -> Sequence[int]:
-    """Return the numbers of ``nic[0:2]`` among ``count`` components. Without brackets, all.
+    """Return the selected numbers of ``nic[0:2]`` among ``count`` components, all without brackets.
 
     Raises:
-        FormatError: the brackets contain no index or slice, or one out of range.
+        FormatError: The brackets contain no index or slice, or an index out of range.
     """
     match = _INDEX.fullmatch(word)
     inner = (match[1] or ":").split(":") if match else []

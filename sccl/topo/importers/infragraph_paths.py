@@ -1,8 +1,8 @@
 """Find the paths between ranks in an InfraGraph device: the XPU fabric, and exits from the box.
 
-If XPUs reach one another over links that join only XPUs and switches (NVLink, xGMI, ICI), the rest
-of the box only leads out of it: an exit belongs to the XPUs nearest to it, one each if as many
-exits are equally near. Otherwise all parts of the box forward, CPUs too.
+If links that join only XPUs and switches (NVLink, xGMI, ICI) connect all XPUs, then the rest of the
+box leads only out of it. Each exit belongs to the XPUs nearest to it. If several exits are equally
+near, the XPUs are divided among them. Otherwise all parts of the box forward data, including CPUs.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NodePair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of an edge or path: GB/s one way (infinite: no limit), and microseconds."""
+    """The cost of an edge or path: GB/s per direction (infinite: no limit), and microseconds."""
 
     gb_per_s: float
     alpha_us: float
 
     def followed_by(self, after: Cost) -> Cost:
-        """Return the cost of one way after another."""
+        """Return the cost of this path followed by another."""
         return Cost(min(self.gb_per_s, after.gb_per_s), self.alpha_us + after.alpha_us)
 
 
@@ -41,8 +41,8 @@ class EdgePricing:
     """The costs of edges, and the assumptions made for them, in order.
 
     Attributes:
-        gpu: GPU model that the user gives for the XPUs.
-        alpha_us: latency of links that state none.
+        gpu: GPU model of the XPUs from the user. None: unknown.
+        alpha_us: Latency of links that state none, microseconds.
         gpu_cache: GPU model of a device's XPUs, by device.
     """
 
@@ -57,7 +57,7 @@ class EdgePricing:
         """Return the GB/s and the us that a link states.
 
         Raises:
-            FormatError: they are no such numbers.
+            FormatError: They are invalid.
         """
         physical, where = kind.link.physical, f"link {kind.link.name!r}: "
         if physical is None:
@@ -71,7 +71,7 @@ class EdgePricing:
         return speed, alpha
 
     def host_cost(self, kind: EdgeKind, parts: Parts) -> Cost:
-        """Return the cost of an edge on an exit path. A value that is not given means no limit."""
+        """Return the cost of an edge on an exit path, where a missing value means no limit."""
         speed, alpha_us = self.stated_costs(kind)
         text = f"{kind.link.name} {kind.link.description or ''}"
         if speed is None and _PCIE.search(text):
@@ -96,7 +96,7 @@ class EdgePricing:
         return Cost(speed, self.alpha(alpha_us))
 
     def alpha(self, alpha_us: float | None) -> float:
-        """Return a latency that may not be stated."""
+        """Return a stated latency, or else the default."""
         if alpha_us is None:
             self.without_alpha = True
             return self.alpha_us
@@ -107,7 +107,7 @@ class EdgePricing:
         self.assumed[" ".join(line.split())] = None
 
     def identify_gpu(self, parts: Parts) -> gpus.Gpu | None:
-        """Return which GPU the XPUs of a device are, by the user or by its descriptions."""
+        """Return the GPU model of a device's XPUs, from the user or from its descriptions."""
         name = parts.device.name
         if name not in self.gpu_cache:
             candidates = (gpus.find_gpu(parts.about[node]) for node in parts.xpus())
@@ -163,7 +163,7 @@ class Enclosure:
 
 
 def build_enclosure(parts: Parts, exits: Iterable[int], costs: EdgePricing) -> Enclosure:
-    """Return the usable part of a device whose nodes ``exits`` are joined to other devices."""
+    """Return the part of a device that paths use, if ``exits`` are joined to other devices."""
     xpus, ends = parts.xpus(), sorted(set(exits))
     if not xpus:
         first = _components(range(len(parts.paths)), parts.edges)
@@ -184,7 +184,7 @@ def build_enclosure(parts: Parts, exits: Iterable[int], costs: EdgePricing) -> E
 
 
 def _forwarding_cost(parts: Parts, costs: EdgePricing) -> Cost:
-    """Return the limit of the slowest link within a box that only forwards, if one is stated."""
+    """Return the cost of a box without XPUs: the lowest stated bandwidth, and no latency."""
     speeds = [
         costs.stated_costs(kind)[0]
         for kind in {k.link.name: k for k in parts.edges.values()}.values()
@@ -193,7 +193,7 @@ def _forwarding_cost(parts: Parts, costs: EdgePricing) -> Cost:
 
 
 def _fabric_edges(parts: Parts) -> dict[NodePair, EdgeKind]:
-    """Return the edges of links that join XPUs and switches alone, and some XPU."""
+    """Return the edges whose link joins only XPUs and switches, and at least one XPU."""
     ends: dict[tuple[str | None, str], set[str]] = {}
     for (a, b), kind in parts.edges.items():
         ends.setdefault((kind.device, kind.link.name), set()).update(
@@ -206,7 +206,7 @@ def _fabric_edges(parts: Parts) -> dict[NodePair, EdgeKind]:
 
 
 def _components(nodes: Iterable[int], edges: Iterable[NodePair]) -> dict[int, int]:
-    """Return for every node the first of those that it is joined with."""
+    """Return the first node of each node's connected component."""
     first = {node: node for node in nodes}
 
     def root(node: int) -> int:
@@ -251,7 +251,7 @@ def _fabric_costs(
 
 
 def _gpu_link_speed(parts: Parts, name: str, max_degree: int, costs: EdgePricing) -> float:
-    """Return the rate of each edge of a link, with the links of a GPU spread over its edges.
+    """Return the assumed rate of each edge of a link: a GPU's links spread over its edges.
 
     Args:
         max_degree: maximum number of edges of the link at an XPU.
@@ -291,7 +291,7 @@ def _assumed_speed(  # noqa: PLR0913, PLR0917 - the properties of an edge
 def _shared_exits(
     parts: Parts, exits: Sequence[int], fabric: dict[NodePair, EdgeKind], costs: EdgePricing
 ) -> dict[int, tuple[ExitRoute, ...]]:
-    """Return, by exit, the XPUs that leave by it and the cost of their path to it."""
+    """Return the XPUs of each exit, and the costs of their paths to it."""
     near: dict[int, dict[int, tuple[int, Cost]]] = {}
     neighbors: dict[int, list[tuple[int, EdgeKind]]] = {}
     for (a, b), kind in parts.edges.items():
@@ -321,7 +321,7 @@ def _shared_exits(
 
 
 def _exit_group(xpus: tuple[int, ...], exits: int, i: int) -> tuple[int, ...]:
-    """Return whose exit the i-th of several is that are as near to the same XPUs."""
+    """Return the XPUs of the i-th of several exits that are equally near to the same XPUs."""
     if exits >= len(xpus):
         return xpus[i * len(xpus) // exits :][:1]
     return tuple(xpu for j, xpu in enumerate(xpus) if j * exits // len(xpus) == i)
@@ -330,7 +330,7 @@ def _exit_group(xpus: tuple[int, ...], exits: int, i: int) -> tuple[int, ...]:
 def _nearest_xpus(
     parts: Parts, start: int, neighbors: dict[int, list[tuple[int, EdgeKind]]], costs: EdgePricing
 ) -> dict[int, tuple[int, Cost]]:
-    """Return the XPUs that are the fewest edges from a node, how many, and the cost of the way."""
+    """Return the nearest XPUs of a node, each with the number of edges and the path's cost."""
     reached = {start: (0, Cost(inf, 0.0))}
     queue, xpus = [start], {}
     for node in queue:  # grows while it is walked: breadth first

@@ -2,8 +2,8 @@
 
 ``links[dst][src]`` is the number of chunks per round on that link. A switch is ``[srcs, dsts,
 bandwidth, name]``, and all traffic from its sources to its destinations shares it. Older files have
-``sccl_type``. From an algorithm's file the topology in it is read. Algorithms of TACCL are such
-files with another topology, that of nodes.
+``sccl_type``. In an algorithm's file, the embedded topology is read. TACCL's algorithm files have
+another topology, that of nodes (:mod:`.taccl_nodes`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXAMPLE = '{"msccl_type": "topology", "name": "pair", "switches": [], "links": [
 
 MAX_RANKS = 1024
 MAX_PAIRS = 2**20
-"""Limit for the pairs of ranks that switches join, all switches together."""
+"""Maximum number of pairs of ranks that all switches together join."""
 
 _GB_PER_S, _ALPHA_US = 25.0, 0.7
 """Defaults for lanes and links without data: NVLink 2, with the alpha of TACCL's Table 1."""
@@ -51,7 +51,7 @@ class _Algorithm(msgspec.Struct, frozen=True):
 
 
 def sniff(text: str) -> bool:
-    """Return whether a text says that it is such a topology."""
+    """Return whether a text has the type of such a topology."""
     head = text[:4096] + text[-4096:]
     return '"topology"' in head and ('"msccl_type"' in head or '"sccl_type"' in head)
 
@@ -60,7 +60,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine that a text describes.
 
     Raises:
-        InputError: it is no such topology.
+        InputError: The text is no such topology.
     """
     if taccl_nodes.is_of_taccl(text):
         return taccl_nodes.read(text, hints)
@@ -112,9 +112,9 @@ def _links(file: _File, alpha_us: float) -> tuple[Link, ...]:
 
 
 def _budgets(file: _File, edges: set[tuple[int, int]]) -> tuple[Budget, ...]:
-    """Return the budgets of switches. A number distinguishes switches of the same name.
+    """Return the budgets of switches, numbered to distinguish equal names.
 
-    A switch between ranks that no link joins limits nothing, as in msccl-tools.
+    A switch between ranks without links limits nothing, as in msccl-tools.
     """
     budgets = []
     pairs = sum(len(sources) * len(goals) for sources, goals, *_ in file.switches)

@@ -1,4 +1,4 @@
-"""The tree of NCCL's XML: where GPUs and NICs are, and how far the ways between them go."""
+"""Read the tree of NCCL's XML: the places of GPUs and NICs, and the paths between them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from sccl.topo.importers.gpus import PCIE_X16_GB_PER_S
 from sccl.topo.importers.plain_xml import Element
 
 SWITCH_CLASS, CPU_CLASS = "0x068000", "0x068001"
-"""PCI classes of NVSwitches and of CPUs that have NVLinks, as links to them tell (NVIDIA/nccl,
-src/graph/topo.cc, kvDictPciClass)."""
+"""PCI classes of NVSwitches and of CPUs, in the ``tclass`` of links to them (NVIDIA/nccl,
+src/graph/topo.cc, kvDictPciClass).
+"""
 
 _GPU_CLASSES = ("0x0302", "0x0380", "0x1200")
 _NIC_CLASSES = ("0x0200", "0x0207")
@@ -62,9 +63,9 @@ class GpuDevice:
     """A PCI device that is a GPU.
 
     Attributes:
-        bus_id: as ``0000:0a:00.0``.
-        gpu: its ``gpu`` element. None: only its PCI class is known.
-        ancestors: its ``cpu`` and the ``pci`` elements above it, from the outermost.
+        bus_id: PCI bus id such as ``0000:0a:00.0``.
+        gpu: Its ``gpu`` element. None: only its PCI class is known.
+        ancestors: Its ``cpu`` and the ``pci`` elements above it, from the outermost.
         host: host of its cpu. Empty: unknown.
         speed: speed of the slowest of its slot and the bridges above, as text. Empty: unknown.
         generation: the PCIe generation whose 16 lanes have that speed. 0: unknown.
@@ -100,11 +101,11 @@ class GpuDevice:
         return f"sm_{int(sm)}" if re.fullmatch("[0-9]{1,3}", sm) else ""
 
     def has_no_rank(self) -> bool:
-        """Return whether the file has it as no rank of the communicator."""
+        """Return whether the file excludes it from the ranks of the communicator."""
         return self.gpu is not None and self.gpu.get("rank") == "-1"
 
     def number(self, name: str) -> int | None:
-        """Return an attribute of it that is a number of 0 or more, None where it is not."""
+        """Return a numeric attribute, None if it is missing or no number of 0 or more."""
         text = self.gpu.get(name).lower() if self.gpu else ""
         return int(text, 0 if "x" in text else 10) if _NUMBER.fullmatch(text) else None
 
@@ -114,13 +115,13 @@ class Inventory:
     """The content of a file.
 
     Attributes:
-        gpus: by rank.
-        order: description of the order of ranks.
+        gpus: The GPUs, by rank.
+        order: Description of the order of ranks.
         cards: NICs that are PCI devices.
         virtual: number of network interfaces that are not PCI devices.
         rankless_gpus: number of GPUs with rank -1, which are left out.
-        undescribed_gpus: number of PCI devices of a GPU's class without ``gpu``, if others have
-            one.
+        undescribed_gpus: Number of PCI devices of a GPU's class without a ``gpu`` element, if other
+            devices have one.
     """
 
     gpus: tuple[GpuDevice, ...]
@@ -136,7 +137,7 @@ class Inventory:
         return [k for k in self.gpus[rank].links() if k.get("tclass").lower().startswith(tclass)]
 
     def rank_at(self, place: GpuDevice, target: str) -> int | None:
-        """Return the GPU of the same host with a bus id, None where there is none."""
+        """Return the rank of the GPU on the same host with a bus id, None if there is none."""
         bus_id = normalize_bus_id(target)
         ranks = (i for i, g in enumerate(self.gpus) if (g.host, g.bus_id) == (place.host, bus_id))
         return next(ranks, None)
@@ -151,7 +152,7 @@ class Inventory:
         )
 
     def paths(self) -> dict[Edge, int]:
-        """Return how far the PCIe path of each pair of a host goes."""
+        """Return the distance class of the PCIe path of each pair of GPUs of a host."""
         return {
             (a, b): path_kind(first.ancestors, second.ancestors)
             for (a, first), (b, second) in combinations(enumerate(self.gpus), 2)
@@ -159,7 +160,7 @@ class Inventory:
         }
 
     def bus_ids(self) -> BusIds:
-        """Return the bus id of each rank, none where several hosts have the same."""
+        """Return the bus id of each rank, empty if ranks of several hosts have equal ones."""
         ids = tuple(place.bus_id for place in self.gpus)
         return ids if len(set(ids)) == len(ids) else ()
 
@@ -178,7 +179,8 @@ def parse_tree(system: Element) -> Inventory:
     """Return the content of a file from its root element.
 
     Raises:
-        FormatError: a GPU has no bus id or several ranks, or two of a host have the same bus id.
+        FormatError: A GPU has no bus id or several ranks, or two GPUs of a host have the same bus
+            id.
     """
     cpus = [child for child in system.children if child.tag == "cpu"]
     devices = [device for cpu in cpus for device in _devices(cpu)]
@@ -218,10 +220,10 @@ def _devices(cpu: Element) -> list[Device]:
 
 
 def _find_gpu(pci: Element) -> Element | None:
-    """Return the GPU that a device is, None where it is none.
+    """Return the ``gpu`` element of a device, None if there is none.
 
     Raises:
-        FormatError: It is several: ranks of one GPU.
+        FormatError: There are several, which are ranks of one GPU.
     """
     gpus = [child for child in pci.children if child.tag == "gpu"]
     if len(gpus) > 1:
@@ -263,7 +265,7 @@ def _check_distinct(places: list[GpuDevice], devices: list[Device]) -> None:
 
 
 def _order_gpus(places: list[GpuDevice]) -> tuple[tuple[GpuDevice, ...], str]:
-    """Return GPUs by rank, by ``dev`` where ranks are unknown, else as the file has them."""
+    """Return GPUs by rank, or else by ``dev``, or else in the order of the file."""
     for name, said in (("rank", "'rank'"), ("dev", "'dev', because 'rank' is not unique")):
         numbers = [place.number(name) for place in places]
         known_numbers = [number for number in numbers if number is not None]
@@ -287,7 +289,7 @@ def _cards(devices: list[Device], gpus: tuple[GpuDevice, ...]) -> tuple[Nic, ...
 
 
 def _distance(above: tuple[Element, ...], gpu: GpuDevice) -> tuple[int, int]:
-    """Return how far a NIC is from a GPU: the kind of path, then the bridges that they share."""
+    """Return the distance of a NIC from a GPU: its class, then minus the shared ancestors."""
     shared = sum(a is b for a, b in zip(above, gpu.ancestors, strict=False))
     return path_kind(above, gpu.ancestors), -shared
 
@@ -297,13 +299,13 @@ def _nets(nic: Element) -> Iterable[Element]:
 
 
 def _gb_per_s(net: Element) -> float | None:
-    """Return the speed of a port, which the file has in Mbit/s."""
+    """Return the speed of a port in GB/s, which the file has in Mbit/s."""
     text = net.get("speed")
     return int(text) / 8000 if re.fullmatch("[1-9][0-9]{0,8}", text) else None
 
 
 def _slot(pci: Element) -> tuple[str, int]:
-    """Return the slot of a device as text, and the generation whose 16 lanes have its speed."""
+    """Describe the slot of a device, and return the generation whose 16 lanes match its speed."""
     match, width = _SPEED.match(pci.get("link_speed")), pci.get("link_width")
     generation = _GT_PER_S.get(float(match[1]), 0) if match else 0
     has_width = width in {"1", "2", "4", "8", "16"}

@@ -1,9 +1,10 @@
 """Read the machine files of NCCL and RCCL: ``NCCL_TOPO_DUMP_FILE``, ``NCCL_TOPO_FILE``.
 
-A ``system`` of ``cpu``, each with trees of ``pci``. These contain ``gpu``, which lists ``nvlink``
-or ``xgmi`` by the PCI bus id of the other end, and ``nic`` of ``net``. Links to NVSwitches (PCI
-class 0x068000) become those of :mod:`~sccl.topo.importers.gpu_pairs`: any pair at the full rate,
-with budgets for the traffic out of and into each GPU.
+A ``system`` contains ``cpu`` elements, and these contain trees of ``pci`` elements. A ``pci``
+element contains a ``gpu``, which lists ``nvlink`` or ``xgmi`` links by the PCI bus id of the other
+end, or a ``nic`` with ``net`` elements. Links to NVSwitches (PCI class 0x068000) become links
+between all pairs at the full rate, with budgets for the traffic out of and into each GPU
+(:mod:`~sccl.topo.importers.gpu_pairs`).
 
 NVLinks to CPUs (class 0x068001, of POWER9) join no GPUs.
 
@@ -72,14 +73,14 @@ EXAMPLE = """\
 """
 
 MAX_LINKS = 64
-"""Limit for links of one kind from a GPU to one other end."""
+"""Maximum ``count`` of a link element."""
 
 _ROOT = re.compile(r"<(?:system|graphs)[\s>]")
 _DUMP = "NCCL_TOPO_DUMP_FILE=topo.xml"
 
 
 def sniff(text: str) -> bool:
-    """Return whether a text has the root of such a file, or of NCCL's graphs."""
+    """Return whether a text has the root element of such a file, or of NCCL's graphs."""
     match = _ROOT.search(text[:65536])
     return match is not None and text.lstrip("\ufeff \t\r\n").startswith("<")
 
@@ -88,7 +89,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine that a text describes.
 
     Raises:
-        InputError: it is no such file, has no GPUs, or its links contradict one another.
+        InputError: The text is no such file, has no GPUs, or has contradictory links.
     """
     system = _system(parse_xml(text))
     tree = parse_tree(system)
@@ -158,10 +159,10 @@ def _check_count(tree: Inventory) -> None:
 
 
 def _direct_links(tree: Inventory) -> dict[Edge, int]:
-    """Return the links that join pairs of GPUs, the lower first.
+    """Return the number of direct links of each pair of GPUs, the lower GPU first.
 
     Raises:
-        FormatError: a link leads to its own GPU, or the two ends tell different numbers.
+        FormatError: A link leads to its own GPU, or the two ends have different numbers.
     """
     links: dict[Edge, tuple[int, int]] = {}
     for rank, place in enumerate(tree.gpus):
@@ -186,7 +187,7 @@ def _direct_links(tree: Inventory) -> dict[Edge, int]:
 
 
 def _switch_links(tree: Inventory) -> dict[int, int]:
-    """Return how many links of each GPU lead to switches, of GPUs that have such."""
+    """Return the nonzero numbers of links from GPUs to switches."""
     counts = {
         rank: sum(map(_link_count, tree.links_to(rank, SWITCH_CLASS)))
         for rank in range(len(tree.gpus))
@@ -209,10 +210,10 @@ def _link_kind(tree: Inventory) -> str:
 
 
 def _identify_gpu(tree: Inventory, hints: Hints, to_switches: int, *, needed: bool) -> Gpu | None:
-    """Return which GPU these are, by the user or by their architecture and links to switches.
+    """Return the GPU model, from the user or by the architecture and links to switches.
 
     Raises:
-        InputError: they have links, and none is known by it that has.
+        InputError: The GPUs have links, but the model is unknown or has none.
     """
     if hints.gpu is not None:
         gpu: Gpu | None = parse_gpu(hints.gpu)
@@ -237,7 +238,7 @@ def _gpu_by_architecture(name: str) -> Gpu | None:
 
 
 def _pcie_generation(tree: Inventory, gpu: Gpu | None) -> int:
-    """Return the generation of PCIe whose 16 lanes are as fast as the slowest way up of a GPU."""
+    """Return the PCIe generation of the slowest slot or bridge above a GPU."""
     generations = [place.generation for place in tree.gpus if place.generation]
     return min(generations) if generations else (gpu.pcie if gpu else 4)
 
@@ -258,7 +259,7 @@ def _link_warnings(
     gpu: Gpu | None,
     hints: Hints,
 ) -> list[str]:
-    """Return, in words, the numbers of links that no GPU of this kind has."""
+    """Describe numbers of links that no GPU of this kind has."""
     each = range(len(tree.gpus))
     link_counts = [[n for pair, n in direct.items() if rank in pair] for rank in each]
     links = [sum(counts) + to_switches.get(rank, 0) for rank, counts in enumerate(link_counts)]

@@ -1,8 +1,8 @@
-"""Topologies of ns-3 as HPCC, ASTRA-sim and SimAI write them: links of nodes, some are switches.
+"""Read topologies of ns-3 in the format of HPCC, ASTRA-sim and SimAI.
 
-The first line says how many nodes, switches and links there are (of SimAI: nodes, GPUs per server,
-NVSwitches, other switches, links, and which GPU), the second which nodes are switches, and each
-line after that is a link, both ways: source, destination, rate, latency, error rate.
+The first line contains the numbers of nodes, switches and links (in SimAI: nodes, GPUs per server,
+NVSwitches, other switches, links, and the GPU model). The second line lists the nodes that are
+switches. Each further line is a two-way link: source, destination, rate, latency, error rate.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Line:
 
 
 def sniff(text: str) -> bool:
-    """Return whether a text begins with such counts, and goes on with numbers."""
+    """Return whether a text starts with such counts, followed by numbers."""
     lines = [line.strip() for line in text[:4096].splitlines() if line.strip()]
     return len(lines) > 1 and _HEADER.fullmatch(lines[0]) is not None and lines[1][0].isdigit()
 
@@ -82,7 +82,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine that a text describes.
 
     Raises:
-        InputError: it is no such topology, or larger than is read.
+        InputError: The text is no such topology, or exceeds the limits.
     """
     lines = [
         _Line(number, words)
@@ -141,7 +141,7 @@ def _header(line: _Line) -> _Header:
 
 
 def _switches(lines: list[_Line], header: _Header) -> tuple[list[int], list[_Line]]:
-    """Return the nodes that are switches, which may be on several lines, and the lines after."""
+    """Return the switch nodes, which may span several lines, and the lines after them."""
     switches: list[int] = []
     for i, line in enumerate(lines):
         if len(switches) == header.switches:
@@ -160,11 +160,11 @@ def _switches(lines: list[_Line], header: _Header) -> tuple[list[int], list[_Lin
 
 
 _Pairs = dict[tuple[int, int], tuple[float, float, int]]
-"""GB/s of a lane, latency in us and lanes of joined nodes, the lower first."""
+"""GB/s of a lane, latency in us, and number of lanes of each joined pair, the lower node first."""
 
 
 def _pairs(lines: list[_Line], header: _Header) -> tuple[_Pairs, int]:
-    """Return the links by pair of nodes, and the number of links that lose packets."""
+    """Return the links by pair of nodes, and the number of lossy links."""
     if len(lines) != header.links:
         raise FormatError(f"{len(lines)} links are there, expected {header.links} by line 1")
     pairs: _Pairs = {}
@@ -188,7 +188,7 @@ def _pairs(lines: list[_Line], header: _Header) -> tuple[_Pairs, int]:
 
 
 def _trailing_notes(lines: list[_Line]) -> Iterator[str]:
-    """Yield, in words, the lines after the links, which ns-3 does not read either."""
+    """Describe the lines after the links, which ns-3 ignores, too."""
     if lines:
         links = sum(len(line.words) in {4, 5} and line.words[0].isdigit() for line in lines)
         as_links = f", {links} of which look like links" if links else ""
@@ -237,7 +237,7 @@ def _assumption_notes(topology: Topology, lossy: int) -> tuple[str, ...]:
 
 
 def _rate_warnings(header: _Header, topology: Topology) -> Iterator[str]:
-    """Yield, in words, a rate out of a rank that all NVLinks of its GPU do not carry."""
+    """Describe a link that is faster than all NVLinks of its GPU together."""
     gpu = find_gpu(header.gpu)
     if gpu is None or not gpu.links:
         return

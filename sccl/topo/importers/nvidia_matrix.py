@@ -1,7 +1,7 @@
-"""The matrix that ``nvidia-smi topo -m`` prints, with every word in its place.
+"""Parse the matrix that ``nvidia-smi topo -m`` prints.
 
-Also as people paste it: with blanks instead of tabs, indented or quoted, with the names in the
-header glued together or without a header, and with rows missing.
+Pasted variants are supported: with blanks instead of tabs, indented or quoted, with a header whose
+names are glued together or without a header, and with missing rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.gpu_pairs import BRIDGE, MAX_GPUS, NODE, SOCKETS, SWITCH, SWITCHES
 
 MAX_CHARACTERS = 2**20
-"""A matrix of 64 GPUs and as many NICs has 70,000."""
+"""Maximum size of a text. A matrix of 64 GPUs and 64 NICs has 70,000 characters."""
 
 PATHS = {
     "PIX": SWITCH,
@@ -29,22 +29,22 @@ PATHS = {
 """Distance classes of the paths in the legend. SOC was the name of SYS until 2017."""
 
 MX = "MX"
-"""MetaX has its own links, and prints no number of them."""
+"""Cell of a pair with MetaX's own links, whose number is not printed."""
 
 _CELL = re.compile(rf"X|NV[0-9]{{1,2}}|{MX}|{'|'.join(PATHS)}")
 _JOINED_CELLS = re.compile(rf"(?:{_CELL.pattern})+")
-"""Cells without a blank between them, as pastes that lose tabs have them."""
+"""Cells without a blank between them, in pasted texts that lost their tabs."""
 
 _CELLS = f"X, NV and a number, or one of {', '.join(PATHS)}"
 _STYLE = re.compile(r"\x1b?\[[0-9;]{0,8}m")
-"""The header is underlined. A pasted text may lack the escape character."""
+"""Escape sequences that underline the header. A pasted text may lack the escape character."""
 
 _GPU = re.compile(r"GPU([0-9]{1,4})(?![0-9])")
 _ROW = re.compile(r"^[ \t>|]*GPU[0-9]{1,4}\s(?:.*\s)?X(?:\s|$)", re.MULTILINE)
 _MARGIN = " \t>|"
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}):\s*(\S{1,64})")
 _BEHIND_NICS = frozenset({"CPU", "NUMA", "GPU", "Node"})
-"""First words of the columns that follow those of NICs."""
+"""First words of the columns after the NICs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class Matrix:
 
     Attributes:
         gpus: number of GPUs, including those whose rows are missing.
-        rows: the words of each present row: for each GPU, then for each NIC.
+        rows: Words of each present row, by GPU: for each GPU, then for each NIC.
         nics: names of the columns after the GPUs, from the legend if it has them.
-        header: whether there is a header.
-        affinities: the words on CPUs and NUMA nodes in each row. Empty: none.
+        header: Whether there is a header.
+        affinities: Words on CPUs and NUMA nodes of each GPU. Empty: none.
         unread: NICs whose rows do not have a cell for each GPU and NIC.
     """
 
@@ -73,7 +73,7 @@ class Matrix:
         return tuple(gpu for gpu in range(self.gpus) if gpu not in self.rows)
 
     def words(self) -> dict[Edge, str]:
-        """Return the word of each pair that a row tells, the lower GPU first."""
+        """Return the word of each pair with a row, the lower GPU first."""
         return {
             (a, b): self.rows[a][b] if a in self.rows else self.rows[b][a]
             for a, b in combinations(range(self.gpus), 2)
@@ -92,15 +92,15 @@ class _Row:
 
 
 def has_gpu_row(text: str) -> bool:
-    """Return whether some line is a GPU's and has the X of itself."""
+    """Return whether a line is the row of a GPU, with an X on the diagonal."""
     return _ROW.search(_STYLE.sub("", text[:MAX_CHARACTERS])) is not None
 
 
 def parse_matrix(text: str) -> Matrix:
-    """Return the content of a matrix, with every word in its place.
+    """Return the content of a matrix.
 
     Raises:
-        InputError: it is no such matrix, or exceeds the limits.
+        InputError: The text is no such matrix, or exceeds the limits.
     """
     if len(text) > MAX_CHARACTERS:
         raise TooLargeError(
@@ -132,7 +132,7 @@ def parse_matrix(text: str) -> Matrix:
 
 
 def _parse_row(number: int, line: str) -> _Row | None:
-    """Return the row of a GPU's line: the words up to the first that stands for no link."""
+    """Parse the row of a GPU, with its words up to the first that is no cell."""
     name, *words = line.split() or [""]
     match = _GPU.fullmatch(name)
     words = [cell for word in words for cell in _split_cells(word)]
@@ -143,12 +143,12 @@ def _parse_row(number: int, line: str) -> _Row | None:
 
 
 def _split_cells(word: str) -> list[str]:
-    """Return the cells that a word is, where it is some, else the word."""
+    """Split a word of glued cells into cells. Other words are returned unchanged."""
     return _CELL.findall(word) if _JOINED_CELLS.fullmatch(word) else [word]
 
 
 def _count_named_gpus(header: str) -> int:
-    """Return how many GPUs a header names, its names glued together or not."""
+    """Return the number of GPUs in a header, whose names may be glued together."""
     numbers = [int(number) for number in _GPU.findall(header)]
     if numbers != list(range(len(numbers))):
         raise FormatError(
@@ -159,13 +159,13 @@ def _count_named_gpus(header: str) -> int:
 
 
 def _count_seen_gpus(rows: list[_Row]) -> int:
-    """Return how many GPUs there are by the rows and the NVLinks, where no header tells."""
+    """Return the number of GPUs by the rows and the NVLinks, if there is no header."""
     linked = [i for row in rows for i, word in enumerate(row.words) if word.startswith("NV")]
     return 1 + max(*linked, *(row.gpu for row in rows), 0)
 
 
 def _ordered_rows(rows: list[_Row], gpus: int) -> dict[int, _Row]:
-    """Return the row of each GPU that has one, all of them checked."""
+    """Check the rows, and return the present row of each GPU."""
     by_gpu: dict[int, _Row] = {}
     for row in sorted(rows, key=lambda row: (row.gpu, row.line)):
         _check_row(row, gpus)
@@ -199,7 +199,7 @@ def _check_width(row: _Row, gpus: int, nics: int) -> None:
     """Check that a row has a cell for each GPU and NIC of the header.
 
     Raises:
-        FormatError: It has fewer or more.
+        FormatError: It has fewer or more cells.
     """
     if len(row.words) != gpus + nics:
         behind = f", then {row.rest[0][:40]!r}" if row.rest else ""
@@ -212,10 +212,10 @@ def _check_width(row: _Row, gpus: int, nics: int) -> None:
 def _check_nics(
     lines: list[str], nics: tuple[str, ...], rows: dict[int, _Row], gpus: int
 ) -> Iterator[str]:
-    """Check that rows of NICs repeat the cells of GPUs' rows, and yield the NICs of other rows.
+    """Check that NIC rows agree with GPU rows, and yield the NICs whose rows are incomplete.
 
     Raises:
-        FormatError: One differs from a GPU's row.
+        FormatError: A NIC row differs from a GPU row.
     """
     columns = {nic.split(" ")[0]: gpus + i for i, nic in enumerate(nics)}
     for number, line in enumerate(lines, 1):
@@ -245,7 +245,7 @@ def _check_symmetry(rows: dict[int, _Row]) -> None:
 
 
 def _nics(header: str | None, lines: list[str], columns: int) -> tuple[str, ...]:
-    """Return the names of NICs, from the header and the legend. By their columns without one."""
+    """Return the names of NICs from header and legend, or column numbers without a header."""
     if header is None:
         return tuple(f"column {i}" for i in range(columns))
     last = list(_GPU.finditer(header))[-1]

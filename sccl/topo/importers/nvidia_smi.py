@@ -1,7 +1,7 @@
 """Read the output of ``nvidia-smi topo -m``: a word for each pair of GPUs, and of GPUs and NICs.
 
-The first rows are enough if they determine the other pairs. Other vendors print such a matrix too.
-MetaX writes MX for its links, without a number.
+Missing rows are allowed if the present rows determine the other pairs. MetaX prints such a matrix
+too, with MX for its links, without their number.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ mlx5_0\tPIX\tPIX\tSYS\t X \t\t
 
 _GPUS_BY_LINKS = tuple(map(parse_gpu, ("v100", "h800", "a100", "h100", "b200")))
 _FOUR_LINK_GPUS = parse_gpu("p100"), parse_gpu("a6000")
-"""With four links: where they lead to several GPUs, and where to one over a bridge."""
+"""GPUs with four links: linked to several GPUs, and linked to one GPU over a bridge."""
 
 _MAX_LINKS = max_links(NVLINK)
 _PAIR, _BOARD = 2, 4
-"""GPUs of a pair, and of the boards whose GPUs are joined directly, each with each."""
+"""Number of GPUs of a pair, and of a board whose GPUs are all directly joined."""
 
 _UNKNOWN_PCIE = 4
-"""Generation of PCIe where nothing tells which GPUs they are."""
+"""PCIe generation if the GPU model is unknown."""
 
 _METAX_GB_PER_S = 25.0
 
 
 def sniff(text: str) -> bool:
-    """Return whether some line is a GPU's and has the X of itself."""
+    """Return whether a line is the row of a GPU, with an X on the diagonal."""
     return has_gpu_row(text)
 
 
@@ -55,7 +55,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine that a matrix describes.
 
     Raises:
-        InputError: it is none, or rows are missing that are needed.
+        InputError: The text is no matrix, or a needed row is missing.
     """
     matrix = parse_matrix(text)
     check_cards(len(matrix.nics))
@@ -83,7 +83,7 @@ def _read_pairs(matrix: Matrix, links: int) -> tuple[GpuPairs, tuple[Edge, ...]]
     """Return the links of each pair, and the pairs without a row, which switches must join.
 
     Raises:
-        FormatError: no row has a pair, and no switches join it.
+        FormatError: A pair has no row, and no switches join it.
     """
     words = matrix.words()
     lanes = {pair: _lanes(word) for pair, word in words.items() if word not in PATHS}
@@ -120,11 +120,11 @@ def _check_gpu(gpu: Gpu, matrix: Matrix) -> None:
 
 
 def _max_gpu_links(pairs: GpuPairs, gpu: Gpu | None) -> int:
-    """Return the maximum number of NVLinks of a GPU. If pairs show more, they lead to switches.
+    """Return the maximum number of NVLinks of a GPU. If its pairs show more, they lead to switches.
 
-    If each pair has as many links as a GPU that occurs with NVSwitches has in total, the links lead
-    to switches, unless a board of that GPU joins its pairs with as many direct links: a matrix may
-    show only some GPUs of a machine.
+    NVLinks also lead to switches if each pair has the total number of links of a GPU that occurs
+    with NVSwitches. The exception is a board that joins its pairs directly with that number of
+    links, since a matrix may show only some GPUs of a machine.
     """
     alike = _uniform_links(pairs)
     kinds = [gpu] if gpu else list(GPUS)
@@ -134,24 +134,24 @@ def _max_gpu_links(pairs: GpuPairs, gpu: Gpu | None) -> int:
 
 
 def _uniform_links(pairs: GpuPairs) -> int:
-    """Return the number of NVLinks of each pair where all of three or more have it, else 0."""
+    """Return the number of NVLinks per pair if it is equal for all of 3 or more GPUs, else 0."""
     counts = {*pairs.lanes.values()}
     is_complete = len(pairs.lanes) == pairs.gpus * (pairs.gpus - 1) // 2
     return max(counts) if pairs.gpus > _PAIR and is_complete and len(counts) == 1 else 0
 
 
 def _is_direct_board(lanes: int, kinds: list[Gpu]) -> bool:
-    """Return whether boards of four join each pair directly by so many links: a third of all."""
+    """Return whether boards of four GPUs join each pair with that number of direct links."""
     return any(kind.link == NVLINK and kind.links // (_BOARD - 1) == lanes for kind in kinds)
 
 
 def _switched_kinds(lanes: int, kinds: list[Gpu]) -> list[str]:
-    """Return the GPUs with so many links that lead to NVSwitches."""
+    """Return the GPUs with that number of links to NVSwitches."""
     return [kind.name for kind in kinds if kind.on_switches and kind.links == lanes]
 
 
 def _alternative_notes(pairs: GpuPairs, gpu: Gpu | None, links: int) -> list[str]:
-    """Return that links can lead to switches, where they are taken as those of a board of four."""
+    """Describe the alternative that links read as direct links lead to switches."""
     alike = _uniform_links(pairs)
     others = _switched_kinds(alike, list(GPUS)) if alike and not gpu else []
     if not others or pairs.switched_gpus(links) or pairs.gpus >= _BOARD:
@@ -164,7 +164,7 @@ def _alternative_notes(pairs: GpuPairs, gpu: Gpu | None, links: int) -> list[str
 
 
 def _guess_gpu(pairs: GpuPairs, max_links: int) -> Gpu | None:
-    """Return a GPU that has as many NVLinks as the matrix shows, None where it shows none."""
+    """Guess the GPU from the number of NVLinks, None if there are no NVLinks."""
     if not pairs.lanes:
         return None
     links = _seen_gpu_links(pairs, max_links)
@@ -175,7 +175,7 @@ def _guess_gpu(pairs: GpuPairs, max_links: int) -> Gpu | None:
 
 
 def _seen_gpu_links(pairs: GpuPairs, max_links: int) -> int:
-    """Return the most NVLinks that any GPU is seen to have."""
+    """Return the maximum number of NVLinks of a GPU in the matrix."""
     if pairs.switched_gpus(max_links):
         return max(pairs.lanes.values())
     return max(pairs.count_links(gpu) for gpu in range(pairs.gpus))
@@ -212,7 +212,7 @@ def _understood_notes(matrix: Matrix) -> tuple[str, ...]:
 
 
 def _nearest_gpus(matrix: Matrix) -> dict[str, tuple[int, ...]]:
-    """Return the GPUs that have no NIC nearer than each, as far as rows tell."""
+    """Return the GPUs nearest to each NIC, by the present rows."""
     nearest_gpus: dict[str, list[int]] = {name: [] for name in matrix.nics}
     for gpu, row in matrix.rows.items():
         words = dict(zip(matrix.nics, row[matrix.gpus :], strict=False))
@@ -266,7 +266,7 @@ def _gpu_notes(kind: Gpu | None, matrix: Matrix, pairs: GpuPairs, hints: Hints) 
 
 
 def _similar_gpus(kind: Gpu) -> list[str]:
-    """Return which other GPUs have as many links, of another speed."""
+    """Describe other GPUs with the same number of links but another speed."""
     others: dict[float, list[str]] = {}
     for gpu in GPUS:
         if gpu.link == NVLINK and gpu.links == kind.links and gpu.gb_per_s != kind.gb_per_s:

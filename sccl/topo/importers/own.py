@@ -1,4 +1,4 @@
-"""Topologies of sccl, so that copies of any machine can be joined."""
+"""Read topologies of sccl, so that copies of any machine can be joined."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(text: str, hints: Hints) -> Imported:  # noqa: ARG001 - the text says i
     """Return the machine that a text describes.
 
     Raises:
-        InputError: it is no such topology.
+        InputError: The text is no such topology.
     """
     wire = parse(text, TopologyWire, "the topology")
     if wire.ranks > MAX_RANKS:

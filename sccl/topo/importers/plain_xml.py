@@ -1,7 +1,8 @@
-"""Parse untrusted XML: elements, attributes and text, with the line of each. No entities.
+"""Parse untrusted XML without entities: elements, attributes and text, with line numbers.
 
-An entity can refer to others, so that a few lines expand beyond any memory, or to another file:
-entities are rejected (defusedxml), as are texts deeper or larger than a machine.
+Nested entities can expand a few lines beyond any memory, and an entity can refer to another file.
+So entities are rejected (defusedxml), and so are texts deeper or larger than the description of a
+machine.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from sccl.errors import FormatError, TooLargeError
 MAX_DEPTH = 64
 MAX_ELEMENTS = 2**17
 MAX_ATTRIBUTES = 64
-"""Limit for the attributes of an element."""
+"""Maximum number of attributes of an element."""
 
 
 @dataclass(slots=True)
 class Element:
-    """An element, as it was read.
+    """An XML element.
 
     Attributes:
-        line: where it begins.
-        text: all that is directly in it, beside its children.
+        line: Line number of its start tag.
+        text: Text directly in it, without that of its children.
     """
 
     tag: str
@@ -39,11 +40,11 @@ class Element:
     text: str = ""
 
     def get(self, name: str) -> str:
-        """Return an attribute, empty where it has none of that name."""
+        """Return an attribute, empty if it is missing."""
         return self.attributes.get(name, "")
 
     def descendants(self) -> Iterator[Element]:
-        """Yield all elements in it, itself first, in the order of the text."""
+        """Yield the element and all elements in it, in the order of the text."""
         waiting = [self]
         while waiting:
             element = waiting.pop()
@@ -63,12 +64,12 @@ def parse_xml(text: str) -> Element:
     """Return the root element of a text in XML.
 
     Raises:
-        InputError: it is not XML, or has entities, or is larger or deeper than is read.
+        InputError: The text is not XML, has entities, or exceeds the limits.
     """
     parser = make_parser()
     handler = _Builder(parser)
     parser.setContentHandler(handler)
-    parser.forbid_external = False  # a doctype may name a file, which is not read: none is
+    parser.forbid_external = False  # a doctype may name a file, but no file is read
     try:
         parser.feed(text)
         parser.close()
@@ -125,13 +126,13 @@ class _Builder(ContentHandler):
         self.texts.append([])
 
     def endElement(self, name: str) -> None:  # noqa: ARG002, N802
-        """Take the end of the element that was begun last."""
+        """Close the innermost open element."""
         self.open.pop().text = "".join(self.texts.pop())
 
     def skippedEntity(self, name: str) -> None:  # noqa: N802
-        """Refuse an entity that a file would tell which is not read."""
+        """Reject an entity that is defined in an external file."""
         raise EntitiesForbidden(name, None, None, None, None, None)
 
     def characters(self, content: str) -> None:
-        """Take text in the element that was begun last."""
+        """Add text to the innermost open element."""
         self.texts[-1].append(content)

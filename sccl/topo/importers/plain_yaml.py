@@ -1,8 +1,8 @@
 """Parse untrusted YAML: lists, mappings, words and null, and only as deep as requested.
 
-An anchor can be repeated in a line, so that a few lines expand beyond any memory: anchors are
-rejected, as are texts nested deeper or larger than a description of a machine. Numbers stay words,
-for the shape that they are checked against. JSON is YAML, too.
+Repeated anchors can expand a few lines beyond any memory. So anchors are rejected, and so are texts
+deeper or larger than the description of a machine. Numbers stay words, for the shape that they are
+checked against. JSON is YAML, too.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from sccl.errors import FormatError, TooLargeError
 
 MAX_DEPTH = 16
 MAX_NODES = 2**22
-"""Limit for lists, mappings and words together."""
+"""Maximum number of lists, mappings and words together."""
 
 Node = str | list["Node"] | dict[str, "Node"] | None
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-"""Words that stand for null, without quotation marks."""
+"""Unquoted words that mean null."""
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast where libyaml is
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast with libyaml
 
 
 def to_struct(node: Node, shape: type[Shape], expected: str) -> Shape:
-    """Convert a parsed node to a struct, without the fields that the struct lacks.
+    """Convert a parsed node to a struct. Fields that the struct lacks are ignored.
 
     Args:
         expected: Expected form, for messages.
@@ -47,7 +47,7 @@ def parse_yaml(text: str) -> Node:
     """Parse a text in YAML. Every number stays a word.
 
     Raises:
-        InputError: it is not YAML, has anchors, or is too large or too deep.
+        InputError: The text is not YAML, has anchors, or is too large or too deep.
     """
     try:
         return _Reader().read_node(text)
@@ -68,7 +68,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.open: list[list[Node] | dict[str, Node]] = []
-        self.keys: list[str | None] = []  # of each that is open, the key whose value comes next
+        self.keys: list[str | None] = []  # pending key of each open node
         self.root: list[Node] = []
         self.nodes = 0
 

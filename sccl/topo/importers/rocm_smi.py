@@ -70,17 +70,17 @@ _HOP = 15
 """Weight of one xGMI link."""
 
 _NO_BANDWIDTH = (0, 0)
-"""Bandwidth of a pair without a link of its own."""
+"""Bandwidth of a pair without a direct link."""
 
 _SAME_SWITCH, _SAME_CPU = 20, 40
-"""Weights of a path over PCIe that has one end, and two and nothing between CPUs."""
+"""Weights of a PCIe path with one end, and with two ends and nothing between CPUs."""
 
 _DEFAULT_PCIE = 4
-"""Generation of PCIe where nothing tells which GPUs they are."""
+"""PCIe generation if the GPU model is unknown."""
 
 
 def sniff(text: str) -> bool:
-    """Return whether some line is the title of such a table."""
+    """Return whether a line is the title of such a table."""
     return has_titles(text)
 
 
@@ -88,7 +88,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine that tables describe.
 
     Raises:
-        InputError: they do not, or a pair of GPUs is told by no row.
+        InputError: They are invalid, or no row has a pair of GPUs.
     """
     tables = parse_tables(text)
     gpu = None if hints.gpu is None else parse_gpu(hints.gpu)
@@ -132,7 +132,7 @@ def _links(tables: Tables) -> dict[Edge, str]:
     are xGMI.
 
     Raises:
-        FormatError: no row has a pair, or its word is none of these.
+        FormatError: A pair has no row, or its word is invalid.
     """
     if LINKS not in tables.rows and WEIGHT not in tables.rows:
         raise FormatError(
@@ -170,15 +170,15 @@ def _parse_number(word: str) -> int | None:
 
 
 def _weights(tables: Tables) -> dict[Edge, int]:
-    """Return the weights of pairs, where the table has them."""
+    """Return the weights of pairs that have one in the table."""
     words = {pair: _parse_number(word) for pair, word in tables.words(WEIGHT).items()}
     return {pair: weight for pair, weight in words.items() if weight is not None}
 
 
 def _lanes(tables: Tables, links: dict[Edge, str]) -> tuple[dict[Edge, int], float]:
-    """Return the lanes of pairs that xGMI joins directly, and a lane's GB/s (0: not known).
+    """Return the lanes of pairs that xGMI joins directly, and a lane's GB/s (0: unknown).
 
-    If bandwidths are known, the smallest low end of their ranges is a lane's.
+    The bandwidth of a lane is the smallest lower end of the ranges, if ranges are known.
     """
     speeds = _bandwidths(tables)
     direct = [pair for pair, link in links.items() if link == _XGMI and _is_direct(tables, pair)]
@@ -194,7 +194,7 @@ def _lanes(tables: Tables, links: dict[Edge, str]) -> tuple[dict[Edge, int], flo
 
 
 def _is_direct(tables: Tables, pair: Edge) -> bool:
-    """Return whether a pair of type XGMI has a link of its own, as far as the tables tell."""
+    """Return whether a pair of type XGMI has a direct link according to the tables."""
     weight, speed = _weights(tables).get(pair), _bandwidths(tables).get(pair)
     if weight is not None:
         return weight <= _HOP
@@ -210,14 +210,14 @@ def _bandwidths(tables: Tables) -> dict[Edge, tuple[int, int]]:
 
 
 def _parse_range(word: str) -> tuple[int, int] | None:
-    """Return the ends of ``50000-100000``, MB/s, or None where it is no range."""
+    """Parse the ends of a range ``50000-100000`` in MB/s, None if the text is no range."""
     low, dash, high = word.partition("-")
     ends = _parse_number(low), _parse_number(high)
     return (ends[0], ends[1]) if dash and ends[0] is not None and ends[1] is not None else None
 
 
 def _guess_gpu(pairs: GpuPairs, links: dict[Edge, str]) -> Gpu | None:
-    """Return a GPU that can be joined so, None where no xGMI is."""
+    """Guess a GPU that can have these links, None if there is no xGMI."""
     if not pairs.lanes:
         return None
     far = list(links.values()).count(_XGMI) > len(pairs.lanes)
@@ -235,7 +235,7 @@ def _link_warnings(pairs: GpuPairs, gpus: list[Gpu]) -> list[str]:
 
 
 def _check_links(pairs: GpuPairs, gpu: Gpu | None) -> None:
-    """Check that no GPU has more links than exist, where the tables do not tell their number.
+    """Check that no GPU has more links than its model allows.
 
     Raises:
         InputError: One has.
@@ -251,7 +251,7 @@ def _check_links(pairs: GpuPairs, gpu: Gpu | None) -> None:
 
 
 def _paths(tables: Tables, links: dict[Edge, str]) -> dict[Edge, int]:
-    """Return how far the paths of pairs over PCIe go: by weight, hops, or NUMA nodes."""
+    """Return the distance classes of PCIe paths, by weight, hops, or NUMA nodes."""
     weights = _weights(tables)
     hops = {pair: _parse_number(word) for pair, word in tables.words(HOPS).items()}
     paths = {}

@@ -1,7 +1,8 @@
-"""The tables that ``rocm-smi --showtopo`` and ``amd-smi topology`` print, with every word in place.
+"""Parse the tables that ``rocm-smi --showtopo`` and ``amd-smi topology`` print.
 
-``rocm-smi`` writes a banner over each table and names GPUs by number, ``amd-smi`` a title and PCI
-bus ids. Some pastes have only some of the tables, or the first rows, or messages between them.
+``rocm-smi`` prints a banner above each table and names GPUs by number. ``amd-smi`` prints a title
+and names GPUs by PCI bus id. Pasted texts may lack tables or rows, or contain messages between
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.gpu_pairs import MAX_GPUS
 
 MAX_CHARACTERS = 2**22
-"""Eight tables of 64 GPUs by bus id have a tenth of it."""
+"""Maximum size of a text. Eight tables of 64 GPUs by bus id have a tenth of it."""
 
 WEIGHT, HOPS, LINKS, SPEEDS = "weight", "hops", "link type", "bandwidth"
 
@@ -29,7 +30,7 @@ _TITLES = {
     "numa bw table:": SPEEDS,
 }
 _SHORT_TITLES = {"bandwidth": SPEEDS}
-"""Titles of ``rocm-smi --shownodesbw`` in words that other files have, too."""
+"""Titles of ``rocm-smi --shownodesbw`` that also occur in other files."""
 
 _BANNERS = frozenset({"", "rocm system management interface", "end of rocm smi log", "numa nodes"})
 _NOTES = ("Format:", '"0-0"')
@@ -64,7 +65,7 @@ class Tables:
     unread: tuple[int, ...]
 
     def words(self, table: str) -> dict[Edge, str]:
-        """Return the word of each pair that a row tells, the lower GPU first. Empty: no table."""
+        """Return the word of each pair with a row, the lower GPU first. Empty: no such table."""
         rows = self.rows.get(table, {})
         return {
             (a, b): rows[a][b] if a in rows else rows[b][a]
@@ -74,7 +75,7 @@ class Tables:
 
 
 def has_titles(text: str) -> bool:
-    """Return whether some line is the title of one of the tables."""
+    """Return whether a line is the title of one of the tables."""
     return _TITLE_LINE.search(text[:MAX_CHARACTERS]) is not None
 
 
@@ -82,7 +83,7 @@ def parse_tables(text: str) -> Tables:
     """Return the content of the tables.
 
     Raises:
-        InputError: there is none, or one is invalid, or they exceed the limits.
+        InputError: There are no tables, one is invalid, or they exceed the limits.
     """
     if len(text) > MAX_CHARACTERS:
         raise TooLargeError(
@@ -110,7 +111,7 @@ def parse_tables(text: str) -> Tables:
 
 
 class _TableReader:
-    """The state of reading after some line: the current table, and all tables so far."""
+    """Line-by-line reader: the current table, and all tables so far."""
 
     def __init__(self) -> None:
         self.gpus: list[str] = []
@@ -143,7 +144,7 @@ class _TableReader:
             self.unread.append(number)
 
     def _begin(self, title: str) -> None:
-        """Begin the table of a title, which may be one that is not read."""
+        """Begin a table, which may be one that is ignored."""
         name = title.lower()
         self._table = (_TITLES | _SHORT_TITLES).get(name)
         self._in_legend = False

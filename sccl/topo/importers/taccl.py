@@ -2,10 +2,11 @@
 
 Costs are microseconds times a factor that keeps them integral: published profiles have 1 for chunks
 of 1 MB, 10 for 32 KB and 100 for 1 KB. Their betas are consistent if a KB is a 1024th of a MB, and
-match the paper's 46 us/MB if a MB is 10^6 bytes. The links of GPUs are chosen on TACCL's command
-line, not in the file, unless that has ``links[dst][src]``. Two betas mean NDv2, with a DGX-1's
-links. One beta means GPUs around a switch, or linked pairwise if the name is that of a GPU that no
-switches join. ``invbws`` are alpha + beta, and ignored.
+match the paper's 46 us/MB if a MB is 10^6 bytes. The links of GPUs are ``links[dst][src]`` if the
+file has them. Otherwise they are chosen on TACCL's command line, and the number of betas determines
+them. Two betas mean NDv2, with a DGX-1's links. One beta means GPUs at a switch, or linked pairwise
+if the name contains a GPU model that is never used with switches. ``invbws`` are alpha + beta, and
+ignored.
 """
 
 from __future__ import annotations
@@ -75,9 +76,9 @@ class Units:
     """The units of the numbers in a profile.
 
     Attributes:
-        size: bytes of the profiled chunk.
-        scale: factor on microseconds.
-        alpha_us: latency of links within the node.
+        size: Size of the profiled chunk, bytes.
+        scale: Factor from microseconds to the profile's costs.
+        alpha_us: Latency of links within the node, microseconds.
     """
 
     size: float
@@ -86,10 +87,10 @@ class Units:
     assumed: tuple[str, ...]
 
     def gb_per_s(self, beta: float, field: str) -> float:
-        """Return the bandwidth that a cost of a chunk stands for, to 3 digits after the point.
+        """Return the bandwidth for the cost of a chunk, to 3 digits after the point.
 
         Raises:
-            FormatError: the cost is not above 0.
+            FormatError: The cost is not positive.
         """
         if not 0 < beta < 1e6 * self.scale:
             raise FormatError(
@@ -108,7 +109,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine that a text describes: one node.
 
     Raises:
-        InputError: it is no such profile.
+        InputError: The text is no such profile.
     """
     file = _decode_profile(text)
     check_cost("", file.alpha, 1.0, error=FormatError, names=("alpha", ""))
@@ -138,14 +139,14 @@ def read(text: str, hints: Hints) -> Imported:
 def machine_of_profile(text: str, nodes: int, name: str) -> Topology:
     """Return the machine with ``nodes`` nodes that a profile describes.
 
-    Each GPU reaches every GPU of other nodes, and the GPUs at one NIC share it, out and in. A
-    sketch selects the connections to use.
+    Each GPU reaches every GPU of other nodes. The GPUs at one NIC share its bandwidth in each
+    direction. A sketch selects the connections to use.
 
     Args:
         name: name of a node, if the file has none.
 
     Raises:
-        InputError: it is no such profile, or ``nodes`` > 1 and it has no data for other nodes.
+        InputError: The text is no such profile, or it has no inter-node data while ``nodes`` > 1.
     """
     imported = read(text, Hints(name))
     if nodes == 1:
@@ -176,7 +177,7 @@ def _decode_profile(text: str) -> _File:
     """Return the fields of a profile.
 
     Raises:
-        FormatError: it is none.
+        FormatError: The text is no profile.
     """
     try:
         return msgspec.json.decode(text, type=_File)
@@ -212,10 +213,10 @@ def units_of(name: str, alpha: float) -> Units:
 
 
 def _check_left_out(file: _File, units: Units) -> None:
-    """Check costs that are not taken over, as a profile with one that is none is not measured.
+    """Check the ignored costs too, since an invalid cost shows that a profile was not measured.
 
     Raises:
-        FormatError: one is not above 0.
+        FormatError: A cost is not positive.
     """
     for i, cost in enumerate(file.node_invbws_list or ()):
         units.gb_per_s(cost, f"node_invbws_list[{i}]")
@@ -269,7 +270,7 @@ def _node_links(file: _File, units: Units) -> _NodeLinks:
 
 
 def _direct_board_gpu(name: str, ranks: int) -> str:
-    """Return the GPU that a profile is named after, if boards join it with each other directly."""
+    """Return the GPU model in a profile's name if its boards join all GPUs directly."""
     gpu = find_gpu(name)
     direct = gpu is not None and not gpu.on_switches and ranks - 1 <= (gpu.peers or gpu.links)
     return gpu.name if gpu is not None and direct else ""

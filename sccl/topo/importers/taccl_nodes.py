@@ -2,9 +2,9 @@
 
 ``node_links[dst][src]`` lists the links of a node, and ``node_invbws[dst][src]`` the time of the
 profiled chunk over each, alpha included. ``internode_conn`` maps a GPU to the GPUs of every other
-node that it sends to. With more than two nodes all connections out of a GPU to other nodes share
-one, and so do all connections into it. The GPUs of a switch in ``local_switches`` share their links
-to it and from it.
+node that it sends to. With more than two nodes, all connections from a GPU to other nodes share the
+bandwidth of one, and so do all connections into it. The GPUs of a switch in ``local_switches``
+share their links to and from it.
 
 Source: microsoft/taccl, taccl/topologies/topology.py and taccl/serialization.py.
 """
@@ -29,7 +29,7 @@ from sccl.topo.importers.taccl import MAX_RANKS, Units, units_of
 from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_line
 
 MAX_LINKS = 2**20
-"""Links that are read, of all nodes together."""
+"""Maximum number of links of all nodes together."""
 
 _ALPHA_US = 0.7
 """Latency of links within a node: the file does not state it (TACCL, Table 1)."""
@@ -59,12 +59,12 @@ class _Algorithm(msgspec.Struct, frozen=True):
 
 
 def is_of_taccl(text: str) -> bool:
-    """Return whether a text has the field by which TACCL's topologies differ from msccl-tools'."""
+    """Return whether a text has the field that only TACCL's topologies have."""
     return bool(_FIELD.search(text))
 
 
 def read(text: str, hints: Hints) -> Imported:
-    """Return the machine that a topology, or the topology of an algorithm, describes.
+    """Return the machine of a topology, or of the topology in an algorithm.
 
     Raises:
         InputError: It is no such topology, or is larger than is read.
@@ -143,7 +143,7 @@ def _check(file: _Topology) -> None:
 
 
 def _local(file: _Topology, units: Units, alpha_us: float) -> Iterator[Link]:
-    """Yield the links of all nodes. A chunk of the profile takes the stated time over each.
+    """Yield the links of all nodes. The bandwidth follows from the time of the profiled chunk.
 
     Raises:
         FormatError: The time of a link is not above alpha.
@@ -181,7 +181,7 @@ def _remote(file: _Topology, units: Units) -> Iterator[Link]:
 
 
 def _budgets(file: _Topology, remote: Iterable[Edge]) -> Iterator[Budget]:
-    """Yield limits of a chunk per round, of GPUs at a switch and of ways to other nodes."""
+    """Yield budgets of one chunk per round: of GPUs at a switch, and of links to other nodes."""
     for switch in file.local_switches:
         firsts = range(0, file.copies * file.ngpus_per_node, file.ngpus_per_node)
         edges = [

@@ -1,6 +1,6 @@
-"""List the fields and attributes of a file that its reader does not use.
+"""List the fields and attributes of a file that its importer ignores.
 
-A field with an unknown name would otherwise count as absent in silence.
+Otherwise a misspelled field would silently count as absent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element as ParsedElement
 
 MAX_SHOWN = 8
-"""Names in a line."""
+"""Maximum number of names in a line."""
 
 UNUSED = "not used: "
 """Beginning of the line that lists names."""
@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.<>\[\] -]{1,60}")
 
 
 def unused_names(names: Iterable[str]) -> str:
-    """Return names in a line: each once, the first few, those with other characters quoted."""
+    """Join the first distinct names in a line. Names with special characters are quoted."""
     distinct = list(dict.fromkeys(names))
     shown = [name if _PLAIN.fullmatch(name) else ascii(name[:60]) for name in distinct[:MAX_SHOWN]]
     more = [f"{len(distinct) - MAX_SHOWN} more"] if len(distinct) > MAX_SHOWN else []
@@ -36,7 +36,7 @@ def unused_names(names: Iterable[str]) -> str:
 
 
 def unused_line(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the line of the summary that lists names, none where there are none."""
+    """Return the summary line that lists names, empty without names."""
     line = unused_names(names)
     return (f"{UNUSED}{line}",) if line else ()
 
@@ -46,11 +46,11 @@ def unused_attributes(
     names_by_tag: Mapping[str, frozenset[str]],
     free: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
-    """Yield the elements and attributes of an XML file that its format is not known to have.
+    """Yield the elements and attributes of an XML file that its format does not define.
 
     Args:
         names_by_tag: The names of attributes, by tag.
-        free: Tags whose content is not looked at.
+        free: Tags whose content is ignored.
     """
     waiting: list[Element | ParsedElement] = [root]
     while waiting:
@@ -77,7 +77,7 @@ def _element_content(
 
 
 def decoded_json(text: str | bytes) -> object:
-    """Return a JSON text as dicts, lists and scalars, also fields that a struct does not have.
+    """Decode a JSON text to dicts, lists and scalars, including fields that a struct lacks.
 
     Raises:
         FormatError: It is no JSON, or nested too deep, or has a number out of range.

@@ -1,12 +1,12 @@
-"""Make a machine of measurements: fit alpha and beta of links, and group links of equal costs.
+"""Build a machine from measurements: fit alpha and beta of links, and group links of equal cost.
 
 The model is that of TACCL (NSDI 2023), section 4.1: n chunks of s bytes sent one after another take
 n * (alpha + beta * s), at once alpha + n * beta * s. Both are a * alpha + b * beta, with a
 latencies and b bytes, so that one linear fit takes all measurements of a link.
 
 The fit minimises relative errors: one microsecond is a large error for a kilobyte and a negligible
-one for a megabyte. So logarithms are fitted, which treat a factor of two and of one half alike. Of
-repetitions the minimum or the median is fitted, and outliers have bounded influence (Huber, Robust
+one for a megabyte. So logarithms are fitted, which treat a factor of two and of one half alike. The
+fit uses the minimum or the median of repetitions. Outliers have bounded influence (Huber, Robust
 Estimation of a Location Parameter, 1964): beyond 1.345 deviations an error counts by its size, not
 by its square. Intervals are those of Efron's bootstrap: the fit is repeated with resampled rows,
 from a fixed seed, so that the same measurements give the same intervals.
@@ -40,12 +40,12 @@ def build_measured_machine(
     """Return a machine with the measured link costs.
 
     Args:
-        costs: the costs of all measured links.
-        base: machine with the links, lanes and budgets. None: one link of one lane for each
-            measured pair.
+        costs: Costs of all measured links.
+        base: Machine that provides the links, lanes and budgets. None: one link of one lane for
+            each measured pair.
 
     Raises:
-        ParameterError: the known machine has other ranks, or links without a measurement.
+        ParameterError: ``base`` has another number of ranks, or links without a measurement.
     """
     by_edge = {edge: cost for cost in costs for edge in cost.edges}
     if base is not None:
@@ -80,7 +80,7 @@ def check_measurable(machine: Topology) -> None:
     """Check that the links of a machine can be measured between ranks.
 
     Raises:
-        ParameterError: it has switches, or budgets that state a speed.
+        ParameterError: The machine has switches, or budgets that state a speed.
     """
     if machine.switches:
         raise ParameterError(
@@ -131,8 +131,9 @@ state the uncertainty of a fit, not the variation of measurements from day to da
 """
 
 _ROUNDING_TOLERANCE = 0.025
-"""How far a number with fewer digits may be off, in proportion: lanes of 22 and 9.4 GB/s have a
-common divisor that synthesis by steps can work with, those of 21.73 and 9.412 hardly."""
+"""Maximum relative error of rounding to fewer digits. Lanes of 22 and 9.4 GB/s have a common
+divisor that is suitable for synthesis by steps. Lanes of 21.73 and 9.412 GB/s hardly do.
+"""
 
 _DIGITS = 6
 
@@ -142,8 +143,8 @@ class SharedCost:
     """The shared cost of some links.
 
     Attributes:
-        edges: the links, ascending.
-        gb_per_s: bandwidth of a link with all its lanes, 10^9 bytes per second.
+        edges: The links, ascending.
+        gb_per_s: Bandwidth of each link with all its lanes, 10^9 bytes per second.
     """
 
     edges: tuple[Edge, ...]
@@ -156,10 +157,10 @@ def shared_costs(
 ) -> tuple[SharedCost, ...]:
     """Return the costs of links in groups of similar ones, the fastest first.
 
-    Links of one rate may differ in latency, and then do not share a cost.
+    Links of one rate that differ in latency do not share a cost.
 
     Args:
-        alike: how far intervals reach at least, in proportion, 0 or more.
+        alike: Minimum relative half-width of intervals, 0 or more.
     """
     costs = []
     for by_rate in _group_fits(fits, lambda fit: fit.gb_per_s.widen(alike)):
@@ -173,17 +174,17 @@ def shared_costs(
 def _group_fits(
     fits: Sequence[LinkFit], of: Callable[[LinkFit], CostInterval]
 ) -> list[list[LinkFit]]:
-    """Return the fits in groups whose intervals have a point in common, the largest group first.
+    """Group fits whose intervals have a point in common, the largest group first.
 
-    The largest is all that have some point in common, the next of those that are left, and so on:
-    a few links that were disturbed do not part the others.
+    The choice is greedy: the largest group that shares a point, then the largest group of the
+    remaining fits, and so on. So a few disturbed links do not split the other ones.
     """
     left = sorted(((of(fit), fit) for fit in fits), key=lambda pair: (pair[0].high, pair[1].edge))
     groups: list[list[LinkFit]] = []
     while left:
         ends = [interval.high for interval, _ in left]
         begins = sorted(interval.low for interval, _ in left)
-        # Wherever intervals meet, they do at the first of their ends.
+        # Intervals that share a point share the lowest of their upper ends.
         at = max(ends, key=lambda end: bisect_right(begins, end) - bisect_left(ends, end))
         groups.append([fit for interval, fit in left if interval.low <= at <= interval.high])
         left = [pair for pair in left if not pair[0].low <= at <= pair[0].high]
@@ -191,7 +192,7 @@ def _group_fits(
 
 
 def _common_value(intervals: Sequence[CostInterval]) -> float:
-    """Return a rounded value in the intersection of intervals, near the middle of their values."""
+    """Return a rounded value in the intersection of intervals, near their median value."""
     low, high = max(i.low for i in intervals), min(i.high for i in intervals)
     middle = min(max(statistics.median(i.value for i in intervals), low), high)
     for digits in range(1, _DIGITS + 1):
@@ -202,9 +203,9 @@ def _common_value(intervals: Sequence[CostInterval]) -> float:
 
 
 MAX_MISFIT = 0.5
-"""The median error, in proportion, up to which measurements are said to fit alpha and beta.
-Protocols of MPI that change with the size make 10 to 30 % of it by themselves. Times that do not
-depend on bytes at all make 60 %."""
+"""Maximum relative median error of a fit of alpha and beta. MPI protocols that change with the size
+cause errors of 10 to 30 %. Times that do not depend on the bytes at all cause 60 %.
+"""
 
 _MIN_ROWS = 3
 _HUBER = 1.345  # 95 % as good as least squares where errors are normal
@@ -213,16 +214,17 @@ _HUBER_ITERATIONS = 30  # more iterations of weights do not change the printed d
 _BOOTSTRAP_DRAWS = 200
 _SEED = 4  # any will do
 _CONFIDENCE = 0.95
-_MAX_SPREAD = 10.0  # of a bandwidth: a wider interval says that bytes hardly count
+_MAX_SPREAD = 10.0  # of a bandwidth: in wider intervals, bytes hardly matter
 _NOISE_FLOOR = 1e-9  # deviation in proportion below which errors are those of arithmetic
 
 
 @dataclass(frozen=True, slots=True)
 class CostInterval:
-    """A fitted number, and where it lies by the bootstrap, 95 of 100 times.
+    """A fitted number with its 95 % bootstrap interval.
 
     Attributes:
-        low: may be equal to ``value``, as may ``high``.
+        low: Lower end, at most ``value``.
+        high: Upper end, at least ``value``.
     """
 
     value: float
@@ -230,7 +232,7 @@ class CostInterval:
     high: float
 
     def widen(self, by: float) -> CostInterval:
-        """Return it with ends at least so far from its value, in proportion."""
+        """Return the interval with ends at least the factor ``1 + by`` from its value."""
         low, high = self.value / (1 + by), self.value * (1 + by)
         return CostInterval(self.value, min(self.low, low), max(self.high, high))
 
@@ -240,10 +242,9 @@ class LinkFit:
     """The fitted cost of a link.
 
     Attributes:
-        alpha_us: latency, microseconds.
-        us_per_mb: beta, microseconds for 10^6 bytes.
-        misfit: median relative difference between measurements and model, in either direction: 0.1
-            is 10 %.
+        alpha_us: Latency, microseconds.
+        us_per_mb: Beta, microseconds per 10^6 bytes.
+        misfit: Median relative difference between measurements and model: 0.1 is 10 %.
     """
 
     src: int
@@ -272,7 +273,7 @@ def fit_links(
     """Fit alpha and beta of every measured link, in ascending order of links.
 
     Args:
-        take: Repetitions to fit.
+        take: Statistic of the repetitions to fit.
         max_misfit: Maximum relative median error of the fit.
 
     Raises:
@@ -299,7 +300,7 @@ def _fit_link(
     """Return the fit of a link.
 
     Raises:
-        ParameterError: there is none, as a clause.
+        ParameterError: There is no fit. The message is a clause.
     """
     name = link_name(edge)
     a = np.array([t.latency_count for t in timings], dtype=float)
@@ -342,7 +343,7 @@ def _bootstrap_interval(value: float, draws: FloatArray) -> CostInterval:
 
 
 def _bootstrap_fits(a: FloatArray, b: FloatArray, us: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return alpha and beta of fits to rows that are drawn again, where these have both."""
+    """Return alpha and beta of the bootstrap fits that have a positive beta."""
     generator = np.random.Generator(np.random.PCG64(_SEED))
     rows = generator.integers(0, len(us), size=(_BOOTSTRAP_DRAWS, len(us)))
     alpha, beta = _huber_fits(a[rows], b[rows], us[rows])
@@ -351,10 +352,11 @@ def _bootstrap_fits(a: FloatArray, b: FloatArray, us: FloatArray) -> tuple[Float
 
 
 def _huber_fits(a: FloatArray, b: FloatArray, us: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return alpha >= 0 and beta of several fits at once, a row of the arrays for each.
+    """Return alpha >= 0 and beta of several fits at once, one fit per row of the arrays.
 
-    The error of a time is the logarithm of its ratio to the model's: twice as much counts as half.
-    Each round is a step of Gauss and Newton. A beta of 0 or less says that there is no fit.
+    The error of a time is the logarithm of its ratio to the model, so a factor of two counts as
+    much as a factor of one half. Each iteration is a Gauss-Newton step. A beta of 0 or less means
+    that there is no fit.
     """
     alpha, beta = _weighted_least_squares(a, b, us, 1 / us**2)
     for _ in range(_HUBER_ITERATIONS):

@@ -1,11 +1,11 @@
-"""Infer the GPUs at each PCIe switch, and the place of the NIC: TACCL (NSDI 2023), section 4.2.
+"""Infer the GPUs and the NIC at each PCIe switch: TACCL (NSDI 2023), section 4.2.
 
-Copies over a shared link get half of their bandwidth alone. So the measured bandwidths fall into
-two clusters, of copies that share and of those that do not, a factor of two apart: the widest gap
-between the logarithms separates them, if it is wider than the square root of two. Noise of up to 10
-% spreads a cluster by 1.1/0.9 = 1.22 and leaves 0.9/0.55 = 1.64 between two, so that it neither
-closes nor opens a gap. The result must be consistent: sharing a switch is an equivalence, and the
-NIC is on at most one switch.
+Two concurrent copies over a shared link get half of the bandwidth of a single copy. So the measured
+bandwidths fall into two clusters, of copies that share a link and of copies that do not, a factor
+of two apart. The widest gap between sorted bandwidths separates the clusters if its ratio exceeds
+the square root of two. Noise of up to 10 % spreads a cluster by a factor of 1.1/0.9 = 1.22 and
+leaves a factor of 0.9/0.55 = 1.64 between the clusters, so it neither closes nor opens a gap. The
+result must be consistent: sharing a switch is an equivalence, and the NIC is on at most one switch.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def pcie_hierarchy(measurements: PcieMeasurements) -> PcieHierarchy:
 
 
 def _nearest_cpu(measurements: PcieMeasurements) -> int:
-    """Return the CPU with the quickest loopback."""
+    """Return the CPU with the fastest loopback."""
     medians = [statistics.median(us) for us in measurements.loopback_us]
     first, *others = sorted(range(len(medians)), key=lambda cpu: (medians[cpu], cpu))
     if others and medians[others[0]] < NEARER * medians[first]:
@@ -70,10 +70,10 @@ def _nearest_cpu(measurements: PcieMeasurements) -> int:
 
 
 def _sharing_threshold(measurements: PcieMeasurements) -> float:
-    """Return the bandwidth that parts copies that share from those that do not. 0: none shares.
+    """Return the bandwidth that separates sharing copies from others, 0 if none share.
 
     Raises:
-        ParameterError: all are alike, and nothing says which of both they are.
+        ParameterError: All bandwidths are alike, and nothing shows whether all share or none.
     """
     rates = sorted(statistics.median(figures) for _, figures in measurements.copies())
     low, high = max(pairwise(rates), key=lambda pair: pair[1] / pair[0])
@@ -92,7 +92,7 @@ def _group_by_switch(measurements: PcieMeasurements, bound: float) -> tuple[tupl
     """Return the GPUs by switch.
 
     Raises:
-        ParameterError: two share with a third, and not with one another.
+        ParameterError: Two GPUs share with a third, but not with each other.
     """
     rates = {pair.gpus: statistics.median(pair.gb_per_s) for pair in measurements.pairs}
     shared = {gpus for gpus, rate in rates.items() if rate < bound}
@@ -122,10 +122,10 @@ def _describe_bandwidths(rates: dict[tuple[int, int], float], gpus: tuple[int, i
 def _find_nic_switch(
     measurements: PcieMeasurements, switches: Sequence[tuple[int, ...]], bound: float
 ) -> int | None:
-    """Return the place of the switch that the NIC is on. None: none that has GPUs.
+    """Return the index of the NIC's switch, None if it has no GPUs.
 
     Raises:
-        ParameterError: GPUs that share with it are not those of one switch.
+        ParameterError: The GPUs that share with the NIC are not those of one switch.
     """
     rates = [statistics.median(figures) for figures in measurements.beside_nic]
     slow = {gpu for gpu, rate in enumerate(rates) if rate < bound}
@@ -161,12 +161,12 @@ def visible_devices(
     GPUs get the same ranks.
 
     Args:
-        machine: its ranks are the GPUs, by number.
-        generators: generators of its symmetries.
+        machine: Machine with the GPUs as ranks, by number.
+        generators: Generators of its symmetries.
 
     Raises:
-        ParameterError: it has another number of GPUs, the NIC shares no switch with one, or no
-            symmetry puts rank 0 there.
+        ParameterError: The machine has another number of GPUs, the NIC shares no switch with a GPU,
+            or no symmetry places rank 0 near the NIC.
     """
     gpus = sum(len(group) for group in hierarchy.switches)
     if machine.ranks != gpus:
@@ -191,7 +191,7 @@ def visible_devices(
 
 
 def _ranks_by_switch(hierarchy: PcieHierarchy, image: Permutation) -> tuple[tuple[int, ...], ...]:
-    """Return the ranks by switch, that of the NIC first, if rank r is GPU ``image[r]``."""
+    """Return the ranks by switch, the NIC's switch first, where rank r is GPU ``image[r]``."""
     rank = {gpu: r for r, gpu in enumerate(image)}
     near, *others = [
         tuple(sorted(rank[gpu] for gpu in group))
@@ -204,7 +204,7 @@ def _group_elements(generators: Sequence[Permutation], ranks: int) -> list[Permu
     """Return the elements of a group.
 
     Raises:
-        ParameterError: there are too many to look at.
+        ParameterError: There are too many elements.
     """
     seen = {identity_permutation(ranks)}
     queue = list(seen)
@@ -258,20 +258,20 @@ def infer_pcie(file: Path, machine: Topology | None) -> PcieInference:
         machine: Machine with the GPUs as ranks, by number. Its symmetries limit the choice.
 
     Raises:
-        InputError: The file has none, they contradict one another, or belong to other GPUs.
+        InputError: The file has no measurements, or these are contradictory or of other GPUs.
     """
     hierarchy = pcie_hierarchy(load_pcie(file))
     if machine is None:
         return PcieInference(hierarchy, None)
     from sccl.topo.symmetry.automorphisms import automorphisms  # noqa: PLC0415 - slow to load
 
-    demand = named_spec("allgather", machine.ranks).at(1)  # which every renaming of ranks preserves
+    demand = named_spec("allgather", machine.ranks).at(1)  # invariant under all renamings
     generators = automorphisms(machine, demand, costs=True)
     return PcieInference(hierarchy, visible_devices(machine, generators, hierarchy))
 
 
 def infer_output(file: Path, machine: Topology | None, inferred: PcieInference) -> TopoInferOutput:
-    """Return the JSON output."""
+    """Return the JSON output for an inference."""
     inputs = {str(file): file_digest(file)}
     if machine is not None:
         inputs |= question_digests(machine)

@@ -1,14 +1,14 @@
-"""Symmetries of a machine with its collective: all that there are, and a check of given ones.
+"""Compute, check, and construct the symmetries of a machine with its collective.
 
 A symmetry renames ranks so that links go to links of as many lanes, budgets to equal budgets, and
-the demand to itself. Names and chassis play no part, and alpha and speeds only where they are asked
-for: k-synchronous synthesis sees lanes and budgets only.
+the demand to itself. Names and chassis are ignored. Alphas and speeds are ignored too unless
+requested, since k-synchronous synthesis depends on lanes and budgets only.
 
 Symmetries of generated machines are known by construction. A ring, a circulant, a full machine and
-a switch are tori of one dimension, a hypercube is one whose sides are 2. Their translations, as
-those of Cayley graphs, move every rank. With a turn about a rank, which permutes the directions
-cyclically, they also move the chunks of that rank (the j-th becomes the j+1-th). All of it is
-checked on the machine, whose name may lie.
+a switch are tori of one dimension. A hypercube is a torus with sides of 2. The translations of tori
+and Cayley graphs move every rank. A rotation about a rank permutes the directions cyclically.
+Combined with a rotation of chunks (the j-th chunk of a rank becomes the j+1-th), it also moves the
+chunks of that rank. Each symmetry is checked on the machine, since its name may be wrong.
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ def automorphisms(
     """Return generators of all symmetries of a collective on a topology (igraph's BLISS).
 
     Args:
-        costs: whether links go to links of equal alpha and rate, and budgets to such of equal rate.
+        costs: Whether links map to links of equal alpha and rate, and budgets to budgets of equal
+            rate.
 
-    The symmetries are the automorphisms of a coloured graph that preserve colours: links, budgets
-    and (where they are lists) pre and post become vertices of their own. Source: Junttila and
-    Kaski, Engineering an efficient canonical labeling tool for large and sparse graphs (2007).
+    The symmetries are the color-preserving automorphisms of a colored graph. Its vertices are
+    ranks, switches, links, and budgets, and also the chunk classes of pre and post if these are
+    lists. Source: Junttila and Kaski, Engineering an efficient canonical labeling tool for large
+    and sparse graphs (2007).
     """
     relations = (collective.pre, collective.post)
     roots = tuple(Rank(r.root) for r in relations if r.root is not None)
@@ -59,7 +61,7 @@ def automorphisms(
 def _automorphisms_of_roots(
     topology: Topology, roots: tuple[Rank, ...], costs: bool
 ) -> tuple[Permutation, ...]:
-    """Return those of any C: sweeps ask for them for every candidate."""
+    """Return generators of all symmetries, cached for the many candidates of a sweep."""
     return _automorphisms(topology, roots, costs, None)
 
 
@@ -69,7 +71,7 @@ def _automorphisms(
     """Return generators of all symmetries.
 
     Args:
-        listed: a collective whose pre and post are lists.
+        listed: A collective whose pre or post is a list. None: pre and post have at most a root.
     """
     graph = _ColoredGraph()
     ranks = [graph.vertex(("rank", *(root == r for root in roots))) for r in range(topology.ranks)]
@@ -100,7 +102,7 @@ def _automorphisms(
 
 
 class _ColoredGraph:
-    """An undirected graph with coloured vertices, for BLISS."""
+    """An undirected graph with colored vertices, for BLISS."""
 
     def __init__(self) -> None:
         self.colors: list[tuple[object, ...]] = []
@@ -161,7 +163,7 @@ def check_symmetry(topology: Topology, collective: Collective, image: Sequence[i
 def _check_demand(collective: Collective, image: Sequence[int], name: str) -> None:
     """Check that every class of chunks is mapped to a class with as many chunks.
 
-    All relations except a root and a list are the same under every renaming of ranks.
+    Relations other than a root and a list are invariant under every renaming of ranks.
     """
     roots = [r.root for r in (collective.pre, collective.post) if r.root is not None]
     for root in roots:
@@ -182,7 +184,7 @@ def _check_demand(collective: Collective, image: Sequence[int], name: str) -> No
 
 
 def _sizes(collective: Collective, chunks: Sequence[int]) -> tuple[int, ...]:
-    """Return how many chunks there are, or, where they are not alike, how large each is."""
+    """Return the number of chunks if all have one size, else their sorted sizes."""
     if not collective.counts:
         return (len(chunks),)
     return tuple(sorted(collective.amount([chunk]) for chunk in chunks))
@@ -198,7 +200,7 @@ _TORUS_NAME = re.compile(r"(torus|hypercube|ring|circulant|full|switch):(.*)")
 
 
 def generator_groups(topology: Topology, collective: Collective) -> Iterator[Group]:
-    """Yield the groups of a generated topology, the largest first. None if it is another."""
+    """Yield the groups of a generated topology, the largest first. Other topologies yield none."""
     if topology.name.startswith("cayley:"):
         yield from _cayley_translations(topology, collective)
         return
@@ -226,7 +228,7 @@ def generator_groups(topology: Topology, collective: Collective) -> Iterator[Gro
 
 
 def _cayley_translations(topology: Topology, collective: Collective) -> Iterator[Group]:
-    """Yield the left multiplications of a Cayley graph that keep a collective.
+    """Yield the group of left multiplications of a Cayley graph, if they preserve the collective.
 
     The group of ``MxK^R`` has elements (i, j), and (i, j)(k, l) is (i + R^j k, j + l).
     """
@@ -279,8 +281,9 @@ def _translation(sides: tuple[int, ...], dimension: int) -> Permutation:
 def _rotation(sides: tuple[int, ...], centre: int) -> Permutation:
     """Return a rotation about a rank that moves every direction.
 
-    Among sides of the same length, each direction becomes the next and the last the reverse of the
-    first: (x, y) -> (-y, x) on a square. It permutes the 2d directions of a cube cyclically.
+    Among sides of the same length, each direction maps to the next one, and the last maps to the
+    reverse of the first: (x, y) -> (-y, x) on a square. So the 2d directions of a cube are permuted
+    cyclically.
     """
     places = _coordinates(sides)
     number = {place: i for i, place in enumerate(places)}

@@ -1,4 +1,4 @@
-"""Symmetric algorithms written out: all of their sends, as those of a plain one."""
+"""Expand symmetric algorithms to plain algorithms that list all sends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import TooLargeError
 
 MAX_EXPANDED_SENDS = 150_000
-"""Sends up to which a symmetric algorithm is written out as a plain one."""
+"""Maximum number of sends of a symmetric algorithm that is written as a plain algorithm."""
 
 _MAX_ORBIT_SENDS = 5_000_000
 
@@ -16,7 +16,7 @@ def expand_algorithm(algorithm: AnyAlgorithm) -> Algorithm:
     """Return the algorithm with all of its sends.
 
     Raises:
-        TooLargeError: they are too many to hold.
+        TooLargeError: There are too many sends to list.
     """
     if isinstance(algorithm, Algorithm):
         return algorithm

@@ -1,19 +1,20 @@
 """Choose groups of symmetries for synthesis: known by construction, sampled, or given.
 
-The larger the group, the smaller the search, and the fewer the remaining algorithms. If a group
-leaves none, nothing is proved, so several groups are offered, the largest first. The best groups
-act freely on chunks: then one chunk's tree can be any tree. A rotation about a rank does so if it
-also rotates the chunks of that rank (chunk j to chunk j+1).
+A larger group means a smaller search but also fewer symmetric algorithms. If no algorithm has the
+symmetries of a group, nothing is proved, so several groups are tried, the largest first. The best
+groups act freely on chunks: then the tree of the representative chunk is unrestricted. A rotation
+about a rank acts freely if it also rotates the chunks of that rank (chunk j to chunk j+1).
 
-Generated machines have the groups that :mod:`~sccl.topo.symmetry.automorphisms` constructs.
-For others :mod:`~sccl.topo.symmetry.regular_groups` finds translations from the links, and
-semiregular subgroups of the group that BLISS finds are sampled. That group as a rule keeps some
-ranks while it moves others, and is then of no use. A random walk over products of its generators
-meets elements. For each element the largest cyclic group of its powers that moves every rank is
-kept, and the products of two of these groups. A group that is missed costs time and no truth. The
-walk has a fixed seed, so that the same machine has the same groups.
+For generated machines, :mod:`~sccl.topo.symmetry.automorphisms` constructs the groups. For other
+machines, :mod:`~sccl.topo.symmetry.regular_groups` finds translations from the links, and
+semiregular subgroups of the full automorphism group (by BLISS) are sampled. The full group itself
+is rarely useful, because most of its elements fix some ranks. The sampling is a random walk over
+products of its generators. Each visited element contributes the largest cyclic group of its powers
+that moves every rank. Pairs of these groups contribute the groups that they generate. A missed
+group costs time but never correctness. The walk has a fixed seed, so that the same machine has the
+same groups.
 
-A user may give a group in a file, as permutations or as offsets of TACCL's sketches.
+A user may also provide a group in a file, as permutations or as offsets of TACCL's sketches.
 """
 
 from __future__ import annotations
@@ -45,29 +46,29 @@ from sccl.topo.symmetry.permutations import (
 )
 
 MAX_BLISS_LINKS = 50_000
-"""Number of links beyond which BLISS takes longer than symmetries save."""
+"""Maximum number of links for BLISS. Beyond, it takes longer than the symmetries save."""
 
 _SAMPLED_RANKS = 64
-"""Beyond, sampling takes seconds: it is left out where translations are known."""
+"""Maximum number of ranks for sampling if translations are known. Beyond, it takes seconds."""
 
 _SAMPLES = 200
 _LONGEST_WALK = 4
 _MAX_PAIRED_GROUPS = 12
-"""Cyclic groups of which all pairs are tried: the largest."""
+"""Number of largest cyclic groups of which all pairs are tried."""
 
 
 def candidate_groups(topology: Topology, collective: Collective, choice: str) -> tuple[Group, ...]:
     """Return the groups to try, the largest first.
 
     Args:
-        collective: non-combining, with its chunks.
-        choice: ``auto``, ``none``, ``translations``, or the path of a .json file, which is not
-            offered where C is no multiple of its period.
+        collective: Non-combining collective with a fixed number of chunks.
+        choice: ``auto``, ``none``, ``translations``, or the path of a .json file, whose group is
+            omitted if C is no multiple of its period.
 
     Raises:
-        ParameterError: there is no such choice, or the file's symmetries do not preserve the
-            machine or the demand.
-        FormatError: the file is none of symmetries.
+        ParameterError: The choice is unknown, or the file's symmetries do not preserve the machine
+            or the demand.
+        FormatError: The file is not a file of symmetries.
     """
     if choice == "none":
         return ()
@@ -90,10 +91,10 @@ def candidate_groups(topology: Topology, collective: Collective, choice: str) ->
 
 @lru_cache(maxsize=4)
 def orbit_symmetries(topology: Topology, collective: Collective) -> tuple[Permutation, ...]:
-    """Return symmetries of a machine and its demand, by which ranks are images of one another.
+    """Return symmetries of a machine and its demand, for computing orbits.
 
-    Translations, where they are known or recognised. Otherwise all that BLISS finds. None on
-    machines of more than :data:`MAX_BLISS_LINKS` links without translations.
+    These are translations if they are known or recognized, else all symmetries by BLISS. Machines
+    of more than :data:`MAX_BLISS_LINKS` links without translations have none here.
     """
     if candidates := translation_groups(topology, collective):
         return tuple(symmetry.ranks for symmetry in candidates[0].generators)
@@ -103,7 +104,7 @@ def orbit_symmetries(topology: Topology, collective: Collective) -> tuple[Permut
 
 
 def translation_groups(topology: Topology, collective: Collective) -> tuple[Group, ...]:
-    """Return the translations of a machine, as they are known or recognised. At most one group."""
+    """Return the group of known or recognized translations of a machine, at most one group."""
     candidates = (g for g in generator_groups(topology, collective) if not g.shifts_chunks())
     return tuple(candidates)[:1] or _recognized_translations(topology, collective)
 
@@ -117,17 +118,17 @@ def _recognized_translations(topology: Topology, collective: Collective) -> tupl
     try:
         for image in images:
             check_symmetry(topology, collective, image)
-    except ParameterError:  # its budgets, or the user's own demand, tell ranks apart
+    except ParameterError:  # its budgets or a user-defined demand distinguish ranks
         return ()
     return (Group("translations", tuple(Symmetry(image) for image in images)),) if images else ()
 
 
 def load_group(path: Path, topology: Topology, collective: Collective) -> Group:
-    """Return the group of a file, whose symmetries preserve the machine and the demand.
+    """Load a group from a file and check that it preserves the machine and the demand.
 
     Raises:
-        ParameterError: they do not.
-        FormatError: the file is none of symmetries, or they are for another number of ranks.
+        ParameterError: It does not.
+        FormatError: The file is not a file of symmetries, or is for another number of ranks.
     """
     wire = parse(read_text(path), SymmetryWire, str(path))
     group = []
@@ -155,8 +156,8 @@ def load_group(path: Path, topology: Topology, collective: Collective) -> Group:
 def sample_groups(topology: Topology, collective: Collective) -> Iterator[Group]:
     """Yield groups of symmetries of a machine and its demand, the largest first.
 
-    With a root, which every symmetry keeps: the cyclic groups of the generators, each of which also
-    turns the chunks.
+    Every symmetry of a rooted collective fixes the root. Its groups are the cyclic groups of the
+    generators, each combined with a rotation of the chunks.
     """
     generators = automorphisms(topology, collective)
     if not generators:
@@ -185,9 +186,9 @@ def _root_stabilizing_groups(
 def semiregular_groups(
     generators: Sequence[Permutation], ranks: int
 ) -> list[frozenset[Permutation]]:
-    """Return groups in which only the identity keeps a rank, the largest first.
+    """Return semiregular subgroups (only the identity fixes a rank), the largest first.
 
-    These are cyclic groups, and groups that two of them generate.
+    These are cyclic groups, and groups generated by two of them.
     """
     cyclic = dict.fromkeys(_cyclic_groups(generators, ranks))  # in the order in which they were met
     largest = sorted(cyclic, key=len, reverse=True)
@@ -203,7 +204,7 @@ def semiregular_groups(
 def _cyclic_groups(
     generators: Sequence[Permutation], ranks: int
 ) -> Iterator[frozenset[Permutation]]:
-    """Yield, of each element that a random walk meets, the largest group of its powers that is."""
+    """Yield the largest semiregular group of powers of each element on a random walk."""
     rng = random.Random(0)  # noqa: S311 - a sample, not a secret
     element = identity_permutation(ranks)
     for _ in range(_SAMPLES):
@@ -218,10 +219,11 @@ def _cyclic_groups(
 
 
 def _is_semiregular_power(lengths: set[int], exponent: int, order: int) -> bool:
-    """Return whether all powers of an element's power move every rank: its cycles are as long.
+    """Return whether the power of an element generates a semiregular group: its cycles are equal.
 
     Args:
-        lengths: of the element's cycles.
-        order: of the power.
+        lengths: Lengths of the element's cycles.
+        exponent: Exponent of the power.
+        order: Order of the power.
     """
     return all(length // gcd(length, exponent) == order for length in lengths)

@@ -1,8 +1,8 @@
 """Permutations of ranks, small groups of them, element by element, and orbits under them.
 
-A group in which only the identity keeps any rank (a *semiregular* one) has at most as many elements
-as there are ranks, so that listing them is cheap: no stabiliser chain is needed. Source: Wielandt,
-Finite Permutation Groups (1964), section 4.
+A group is *semiregular* if only the identity fixes any rank. Such a group has at most as many
+elements as there are ranks, so it can be listed cheaply, without a stabilizer chain. Source:
+Wielandt, Finite Permutation Groups (1964), section 4.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def identity_permutation(ranks: int) -> Permutation:
-    """Return the permutation that moves none of so many ranks."""
+    """Return the identity permutation of ``ranks`` ranks."""
     return tuple(range(ranks))
 
 
@@ -37,7 +37,7 @@ def map_ranks(ranks: Iterable[int], image: Sequence[int]) -> frozenset[Rank]:
 
 
 def permutation_cycles(image: Permutation) -> list[list[int]]:
-    """Return the cycles of a permutation, by their least members, from which each begins."""
+    """Return the cycles of a permutation. Each starts with its least member, in ascending order."""
     seen: set[int] = set()
     cycles = []
     for start in range(len(image)):
@@ -52,7 +52,7 @@ def permutation_cycles(image: Permutation) -> list[list[int]]:
 
 
 def permutation_order(image: Permutation) -> int:
-    """Return how often a permutation must be applied to move nothing: the lcm of its cycles."""
+    """Return the order of a permutation: the lcm of its cycle lengths."""
     return lcm(*map(len, permutation_cycles(image)))
 
 
@@ -68,7 +68,7 @@ def power(image: Permutation, exponent: int) -> Permutation:
 def closure(
     generators: Iterable[Permutation], ranks: int, factor: int = 1
 ) -> frozenset[Permutation] | None:
-    """Return the group of permutations. None: of more elements than ``factor`` times the ranks."""
+    """Return the generated group, None if it has more than ``factor * ranks`` elements."""
     several = list(generators)
     seen = {identity_permutation(ranks)}
     for element in (queue := list(seen)):
@@ -83,7 +83,7 @@ def closure(
 
 
 def is_semiregular(group: Iterable[Permutation]) -> bool:
-    """Return whether only the identity keeps any rank."""
+    """Return whether only the identity fixes any rank."""
     return all(
         image == identity_permutation(len(image))
         or all(target != r for r, target in enumerate(image))
@@ -92,7 +92,7 @@ def is_semiregular(group: Iterable[Permutation]) -> bool:
 
 
 def small_generating_set(group: frozenset[Permutation]) -> list[Permutation]:
-    """Return few elements that make the whole group: those of the highest order first."""
+    """Return few generators of a group, chosen greedily by the highest order."""
     ranks = len(next(iter(group)))
     chosen: list[Permutation] = []
     made = frozenset([identity_permutation(ranks)])
@@ -104,7 +104,7 @@ def small_generating_set(group: frozenset[Permutation]) -> list[Permutation]:
 
 
 class Orbits(Generic[T]):
-    """Which things are images of each other. The one given first stands for its orbit."""
+    """Partition of items into orbits (union-find). The first item of an orbit represents it."""
 
     def __init__(self, things: Iterable[T]) -> None:
         self._items = list(things)
@@ -112,16 +112,16 @@ class Orbits(Generic[T]):
         self._parent = list(range(len(self._items)))
 
     def join(self, a: T, b: T) -> None:
-        """Put two things into one orbit."""
+        """Merge the orbits of two items."""
         low, high = sorted((self._root(self._number[a]), self._root(self._number[b])))
         self._parent[high] = low
 
     def representative(self, thing: T) -> T:
-        """Return the representative of a thing's orbit."""
+        """Return the representative of an item's orbit."""
         return self._items[self._root(self._number[thing])]
 
     def members(self) -> dict[T, list[T]]:
-        """Return the orbits by representative, in the order things were given."""
+        """Return the orbits by representative, in the order of the items."""
         orbits: dict[T, list[T]] = {}
         for thing in self._items:
             orbits.setdefault(self.representative(thing), []).append(thing)
@@ -141,11 +141,11 @@ ChunkClass = tuple[frozenset[Rank], frozenset[Rank]]
 def class_orbits(
     collective: Collective, symmetries: Sequence[Permutation]
 ) -> dict[ChunkClass, list[ChunkClass]]:
-    """Return the orbits of chunk classes, by the first of each."""
+    """Return the orbits of chunk classes, keyed by the first class of each."""
     orbits = Orbits(collective.chunk_classes())
     everyone = frozenset(range(collective.ranks))
     for image in symmetries:
-        moved = {everyone: to_ranks(everyone)}  # most classes are wanted everywhere
+        moved = {everyone: to_ranks(everyone)}  # most classes have all ranks as destinations
         for holders, wanted in collective.chunk_classes():
             for ranks in (holders, wanted):
                 if ranks not in moved:
@@ -167,7 +167,7 @@ def set_orbits(
 
 
 def rank_orbits(topology: Topology, symmetries: Sequence[Permutation]) -> dict[int, list[int]]:
-    """Return the orbits of ranks, by the first of each."""
+    """Return the orbits of ranks, keyed by the first rank of each."""
     orbits = Orbits(range(topology.ranks))
     for image in symmetries:
         for rank, target in enumerate(image):

@@ -1,23 +1,23 @@
-"""Groups of symmetries that commute and are transitive on ranks: translations, and their search.
+"""Find translations: abelian groups of symmetries that are transitive on ranks.
 
-Such a group is *regular*: exactly one element maps rank 0 to a given rank (an element that keeps
-one rank keeps all, since it commutes with the elements that move that rank to the others). So ranks
+Such a group is *regular*: exactly one element maps rank 0 to a given rank. (An element that fixes
+one rank fixes all, since it commutes with the elements that move that rank to the others.) So ranks
 can be added: the sum of two ranks is the image of one under the element of the other. A machine
 with such a group is a Cayley graph of an abelian group: its links lead from x to x + g, for each g
-that rank 0 is linked to. Source: Wielandt, Finite Permutation Groups (1964), section 4.
+that rank 0 has a link to. Source: Wielandt, Finite Permutation Groups (1964), section 4.
 
-The translations of a machine are found from its links alone. A machine whose links lead from x to x
-+ g has for each g a symmetry that moves every rank along one of its links: x goes to x + g. The
-search fixes it rank by rank: the rank with the fewest possible images is next, and its images
-farthest from rank 0 are tried first. It must commute with the symmetries before it, so that one
-image determines many. On tori and hypercubes there is almost no backtracking. If the first
-symmetries block the others, the search restarts in another order, from a fixed seed. Callers verify
-the result. A missed symmetry costs time but never correctness.
+The search for translations uses the links alone. A machine whose links lead from x to x + g has for
+each g a symmetry that moves every rank along one of its links, from x to x + g. The search
+determines this symmetry rank by rank. The rank with the fewest possible images is next, and its
+images farthest from rank 0 are tried first. The symmetry must commute with those already found, so
+one image determines many others. On tori and hypercubes there is almost no backtracking. If the
+first symmetries block the others, the search restarts in another order, from a fixed seed. Callers
+verify the result. A missed symmetry costs time but never correctness.
 
-In a *semiregular* group only the identity keeps a rank. Such a group maps a rank to each other rank
-of its orbit in exactly one way. So two tables of all pairs of ranks describe its action, and every
-property of one rank of each orbit holds for the rest. Source: Wielandt, Finite Permutation Groups
-(1964), section 4.
+In a *semiregular* group only the identity fixes a rank. Exactly one element of such a group maps a
+rank to a given rank of its orbit. So a table over pairs of ranks describes the action, and a
+property of one rank of each orbit holds for the whole orbit. Source: Wielandt, Finite Permutation
+Groups (1964), section 4.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from sccl.core.topology import Topology, distances
 from sccl.topo.symmetry.permutations import Permutation
 
 _MAX_TRIALS_PER_RANK = 30
-"""Places that are tried, by rank, before a symmetry is given up."""
+"""Number of images to try, per rank, before the search for a symmetry ends."""
 
 _ATTEMPTS = 12
 
 _MAX_LINK_PAIRS = 1_000_000
-"""Ranks times pairs of a rank's links: beyond, a machine's links are too many to be compared."""
+"""Maximum of ranks times pairs of links per rank. Beyond, comparing the links takes too long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,10 +50,11 @@ class RegularGroup:
     """A regular abelian group of permutations of ranks.
 
     Attributes:
-        generators: the image of each rank, of each generator.
-        orders: of each, the least power that the generators before it make.
-        places: of each rank the powers of all generators that take rank 0 there, as one number:
-            the power of the first counts once, that of the next as often as the order of the first.
+        generators: Image of each rank under each generator.
+        orders: Relative order of each generator: its least power that the earlier generators
+            generate.
+        places: Exponents of the generators that map rank 0 to each rank, as one mixed-radix number
+            with ``orders`` as radices, the first generator least significant.
     """
 
     generators: tuple[Int32Array, ...]
@@ -62,7 +63,7 @@ class RegularGroup:
 
     @property
     def ranks(self) -> int:
-        """Return how many ranks there are, and elements."""
+        """Return the number of ranks, which is also the number of elements."""
         return len(self.places)
 
     def element_taking(self, rank: int) -> Int32Array:
@@ -89,7 +90,7 @@ def find_regular_group(images: Sequence[Int32Array]) -> RegularGroup | None:
         if any(not np.array_equal(a[b], b[a]) for b in images[:i]):
             return None
     ranks = len(images[0])
-    reached = np.zeros(1, dtype=np.int32)  # where the elements by now take rank 0
+    reached = np.zeros(1, dtype=np.int32)  # images of rank 0 so far
     inside = np.zeros(ranks, dtype=bool)
     inside[0] = True
     orders = []
@@ -108,9 +109,9 @@ def find_regular_group(images: Sequence[Int32Array]) -> RegularGroup | None:
 
 
 def split_commuting(symmetries: Iterable[Symmetry]) -> tuple[list[Symmetry], list[Symmetry]]:
-    """Return symmetries that commute and keep the numbers of chunks, and all others.
+    """Split symmetries into commuting ones that do not renumber chunks, and all others.
 
-    The first that commutes with those before it is taken.
+    The choice is greedy, in the given order.
     """
     kept: list[Symmetry] = []
     images: list[Int32Array] = []
@@ -126,9 +127,9 @@ def split_commuting(symmetries: Iterable[Symmetry]) -> tuple[list[Symmetry], lis
 
 
 def translation_group(symmetries: Iterable[Symmetry]) -> RegularGroup | None:
-    """Return the regular abelian group that those of some symmetries make that turn no chunks.
+    """Return the regular abelian group generated by the symmetries that do not renumber chunks.
 
-    None: they make none.
+    None: there is no such group.
     """
     kept, _ = split_commuting(symmetries)
     return find_regular_group([np.array(symmetry.ranks, np.int32) for symmetry in kept])
@@ -139,7 +140,7 @@ class LinkArrays:
     """The links of a machine as arrays, in their order.
 
     Attributes:
-        codes: source times ranks, plus destination, ascending.
+        codes: Source times ranks plus destination of each link, ascending.
     """
 
     ranks: int
@@ -156,13 +157,13 @@ class LinkArrays:
         return cls(topology.ranks, src, dst, lanes, src * topology.ranks + dst)
 
     def link_numbers(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return which link leads from one rank to another, -1 where there is none."""
+        """Return the number of the link between each pair of ranks, -1 if there is none."""
         codes = src * self.ranks + dst
         places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
         return np.where(self.codes[places] == codes, places, -1)
 
     def is_preserved(self, image: Int32Array) -> bool:
-        """Return whether renaming ranks takes links to links of as many lanes."""
+        """Return whether renaming ranks maps links to links with the same number of lanes."""
         images = self.link_numbers(
             image[self.src].astype(np.int64), image[self.dst].astype(np.int64)
         )
@@ -171,14 +172,14 @@ class LinkArrays:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CayleyMachine:
-    """A machine whose links lead from x to x + g, of an abelian group.
+    """A machine that is the Cayley graph of an abelian group: its links lead from x to x + g.
 
     Attributes:
-        steps: the ranks g, ascending.
-        moves: of each, x + g of every rank x.
-        predecessors: shape (steps, ranks): of each, x - g of every rank x.
-        lanes: of each, those of its links.
-        kinds: of each link of the machine, in their order, which g it is of.
+        steps: The ranks g, ascending.
+        moves: For each g, x + g of every rank x.
+        predecessors: For each g, x - g of every rank x, shape (steps, ranks).
+        lanes: Number of lanes of the links of each g.
+        kinds: Index in ``steps`` of each link of the machine, shape (links,).
     """
 
     group: RegularGroup
@@ -190,7 +191,7 @@ class CayleyMachine:
     kinds: NDArray[np.int64]
 
     def distances(self) -> NDArray[np.int64]:
-        """Return how many links each rank is from rank 0, or -1 where none lead there."""
+        """Return the distance of each rank from rank 0 in links, -1 if unreachable."""
         far = np.full(self.group.ranks, -1, dtype=np.int64)
         far[0] = 0
         front = np.zeros(1, dtype=np.int64)
@@ -203,10 +204,10 @@ class CayleyMachine:
         return far
 
     def is_nearer(self, far: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return, by g and rank x, whether x - g is one link nearer to rank 0 than x.
+        """Return whether x - g is one link nearer to rank 0 than x, shape (steps, ranks).
 
         Args:
-            far: as :meth:`distances` gives it.
+            far: Result of :meth:`distances`.
         """
         is_nearer = np.zeros((len(self.steps), self.group.ranks), dtype=bool)
         for row, move in zip(is_nearer, self.moves, strict=True):
@@ -257,11 +258,11 @@ def find_translations(topology: Topology) -> tuple[Permutation, ...]:
 def _attempt_translations(
     machine: _MachineLinks, targets: list[int], rng: random.Random | None
 ) -> list[Permutation]:
-    """Return symmetries that commute and together take rank 0 along all of its links, or none.
+    """Return commuting symmetries that together map rank 0 to all its neighbors, empty on failure.
 
     Args:
-        targets: where its links lead, in the order in which they are tried.
-        rng: chooses among places. None: the farthest come first.
+        targets: The neighbors of rank 0, in the order in which they are tried.
+        rng: Generator that shuffles the images to try. None: the farthest first.
     """
     generators: list[Permutation] = []
     reached = {0}
@@ -276,7 +277,7 @@ def _attempt_translations(
 
 
 def _orbit(images: list[Permutation]) -> set[int]:
-    """Return where some permutations take rank 0."""
+    """Return the orbit of rank 0."""
     seen = {0}
     for rank in (queue := [0]):
         for image in images:
@@ -299,7 +300,7 @@ class _MachineLinks:
         self.has_switches = nodes > topology.ranks
 
     def is_uniform(self) -> bool:
-        """Return whether all ranks have as many links, of as many lanes, both ways."""
+        """Return whether all ranks have the same numbers of links and lanes, in each direction."""
         kinds = {
             (tuple(sorted(out.values())), tuple(sorted(into.values())))
             for out, into in zip(self.out, self.into, strict=True)
@@ -311,8 +312,8 @@ class _SymmetrySearch:
     """A search for a symmetry that moves every rank along a link, and commutes with others.
 
     Attributes:
-        image: of each rank where it goes, -1 as long as that is open.
-        order: the ranks whose image is settled, in that order.
+        image: Image of each rank, -1 if undecided.
+        order: The ranks with decided images, in the order of the decisions.
     """
 
     def __init__(
@@ -326,7 +327,7 @@ class _SymmetrySearch:
         self.heap: list[tuple[int, int]] = []
 
     def find_moving(self, g: int) -> Permutation | None:
-        """Return a symmetry that takes rank 0 to g. None: none was found with this effort."""
+        """Return a symmetry that maps rank 0 to g, None if none is found within the budget."""
         if not self.settle(0, g):
             return None
         choices: list[tuple[int, int, Iterator[int]]] = []
@@ -347,7 +348,7 @@ class _SymmetrySearch:
         return tuple(self.image) if len(self.order) == self.machine.ranks else None
 
     def next_rank(self) -> int | None:
-        """Return the rank whose image is to be settled next. None: all that are reached are."""
+        """Return the rank to decide next, None if all reached ranks are decided."""
         while self.heap:
             _, rank = heapq.heappop(self.heap)
             if self.image[rank] < 0:
@@ -355,7 +356,7 @@ class _SymmetrySearch:
         return None
 
     def places(self, rank: int) -> list[int]:
-        """Return where a rank may go, as far as its neighbours' images tell, in order."""
+        """Return the consistent images of a rank, in the order of the search."""
         far = self.machine.far
         targets = [target for target in self.machine.out[rank] if self.is_consistent(rank, target)]
         targets.sort(key=lambda target: (-far[target], target))
@@ -364,11 +365,11 @@ class _SymmetrySearch:
         return targets
 
     def count_places(self, rank: int) -> int:
-        """Return how many places a rank has left."""
+        """Return the number of consistent images of a rank."""
         return sum(self.is_consistent(rank, target) for target in self.machine.out[rank])
 
     def is_consistent(self, rank: int, target: int) -> bool:
-        """Return whether a rank may go to a place, as far as its neighbours' images tell."""
+        """Return whether an image of a rank is consistent with its neighbors' images."""
         if self.used[target]:
             return False
         machine, image = self.machine, self.image
@@ -398,7 +399,7 @@ class _SymmetrySearch:
         return True
 
     def enqueue_neighbors(self, rank: int) -> None:
-        """Put the neighbours of a rank into the queue, by how many places they have left."""
+        """Put the neighbors of a rank into the queue, by their number of consistent images."""
         for near in (*self.machine.out[rank], *self.machine.into[rank]):
             if self.image[near] < 0:
                 heapq.heappush(self.heap, (self.count_places(near), near))
@@ -419,22 +420,23 @@ class _SymmetrySearch:
 def _is_neighborhood_preserved(
     near: Mapping[int, int], target_lanes: Mapping[int, int], image: list[int]
 ) -> bool:
-    """Return whether neighbours whose images are settled went to neighbours, by as many lanes."""
+    """Return whether decided neighbors map to neighbors with the same number of lanes."""
     return all(target_lanes.get(image[z]) == lanes for z, lanes in near.items() if image[z] >= 0)
 
 
 MAX_RANKS = 4096
-"""Beyond, the tables take more than 64 MB each."""
+"""Maximum number of ranks. Beyond, the tables take more than 64 MB each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SemiregularGroup:
-    """Symmetries of which only the identity keeps a rank.
+    """A group of symmetries of which only the identity fixes a rank.
 
     Attributes:
-        representatives: a rank of each orbit, ascending.
-        representative: of each rank that of its orbit.
-        element_to: of each rank, row by row, the element that takes it there.
+        representatives: The first rank of each orbit, ascending.
+        representative: Representative of each rank's orbit, shape (ranks,).
+        element_to: The element that maps each rank to its representative, one per row, shape
+            (ranks, ranks).
     """
 
     representatives: tuple[int, ...]
@@ -443,14 +445,14 @@ class SemiregularGroup:
 
     @property
     def size(self) -> int:
-        """Return how many elements it has."""
+        """Return the number of elements."""
         return len(self.representative) // len(self.representatives)
 
     def orbit_numbers(self, things: Sequence[IntArray]) -> IntArray:
-        """Return numbers of the orbits of tuples of ranks: equal where some element maps them.
+        """Return the orbit number of each tuple of ranks.
 
         Args:
-            things: the first ranks of all tuples, the second ones, and so on.
+            things: The first ranks of all tuples, the second ranks, and so on.
         """
         lead, ranks = things[0], len(self.representative)
         code = self.representative[lead]
@@ -460,12 +462,11 @@ class SemiregularGroup:
 
 
 def find_semiregular_group(images: Sequence[Sequence[int]], ranks: int) -> SemiregularGroup | None:
-    """Return the group of permutations, or None if an element but the identity keeps a rank.
+    """Return the generated group, or None if it is not semiregular.
 
-    Also None for more than :data:`MAX_RANKS` ranks.
-
-    In each orbit a tree of paths leads from its first rank to all others. The stabiliser of the
-    first rank is generated by path, generator and path back (Schreier), so only these are checked.
+    The result is also None for more than :data:`MAX_RANKS` ranks. In each orbit a tree of paths
+    leads from its first rank to all others. The stabilizer of the first rank is generated by the
+    products of path, generator and path back (Schreier), so only these are checked.
     """
     if ranks > MAX_RANKS:
         return None

@@ -1,19 +1,21 @@
 """Bound the period by dependency cycles over iterations, and by stretches of a stream.
 
 Along a cycle each op begins no earlier than the end of the previous one. The last dependency leads
-back to the first op, as many iterations later as the lags add up to. So these iterations take at
-least the time of its ops.
+back to the first op, in a later iteration: the lags of the cycle add up to the number of iterations
+between. So these iterations take at least the duration of the ops on the cycle.
 
-If the computations of a stream depend on one another in a row, the first on the last of the
-previous iteration, they divide time into computations and gaps. Their times are open, but their
-order is fixed. An op that depends on one of them, and that a later one depends on, therefore lies
-in the gaps and computations between, in every plan.
+The computations of a stream may form a chain of dependencies, in which the first depends on the
+last of the previous iteration. Such a chain divides time into spans, alternately gaps and
+computations. The times of spans depend on the plan, but their order is fixed. Consider an op that
+depends on one of these computations and that a later one depends on. In every plan it runs in the
+spans between both.
 
-A stretch goes from the end of one of the stream's computations to the begin of a later one. An op
-that depends on the first, and that the second depends on, lies completely in it, in every plan, and
-so do the computations between. As a step of its own, a stretch leaves out all other work and
-dependencies, so a lower bound for the step is a lower bound for the stretch. Differences of begins
-add up along a cycle, whether or not stretches overlap, so they are arcs like any other.
+A stretch is the time from the end of one of these computations to the start of a later one. It
+contains, in every plan, the computations between, and each op that depends on the first computation
+and that the last one depends on. Take a stretch as a step of its own, without other work and
+dependencies. A lower bound on the completion time of this step is a lower bound on the length of
+the stretch. Differences of starts add up along a cycle, whether or not stretches overlap, so a
+stretch is an arc like a dependency.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ from sccl.training.scheduling.step_problem import CyclicProblem, LaggedWait, Ste
 
 
 class Arc(NamedTuple):
-    """That something begins so much later than something else.
+    """A minimal difference between the starts of two ops.
 
     Attributes:
-        before: number.
-        after: number.
-        ticks: from the begin of the one to that of the other, so many iterations later.
-        lag: of these.
+        before: Number of the first op.
+        after: Number of the second op.
+        ticks: Minimal ticks from the start of the first op to the start of the second.
+        lag: Number of iterations from the first op to the second.
     """
 
     before: int
@@ -48,25 +50,26 @@ class Arc(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Arcs one after the other, of which the last leads to where the first begins."""
+    """A closed sequence of arcs: each begins at the end of the one before, cyclically."""
 
     arcs: tuple[Arc, ...]
 
     @property
     def ratio(self) -> Fraction:
-        """Return its ticks for each iteration, or 0 if it has no arcs."""
+        """Return the ticks per iteration, or 0 if there are no arcs."""
         lag = sum(arc.lag for arc in self.arcs)
         return Fraction(sum(arc.ticks for arc in self.arcs), lag) if lag else Fraction(0)
 
 
 def find_critical_cycle(count: int, arcs: Sequence[Arc]) -> Cycle:
-    """Return the cycle with the largest time per iteration. Without arcs: a cycle of no time.
+    """Return the cycle with the largest ticks per iteration. Without arcs: an empty cycle.
 
-    Every cycle has a lag. Bellman-Ford: while some cycle is slower than the slowest known, it is
-    found as a cycle of positive length.
+    Every cycle must have a positive lag. Arcs are weighted by ticks minus the best ratio times lag.
+    Bellman-Ford then finds a cycle of positive length as long as a slower cycle exists.
 
     Args:
-        count: Number of nodes, from 0 on.
+        count: Number of nodes.
+        arcs: Arcs between nodes 0 to ``count - 1``.
     """
     arcs = sorted(arcs, key=lambda arc: (arc.lag, arc.before))
     best = Cycle(())
@@ -91,7 +94,7 @@ def _find_slower_cycle(count: int, arcs: Sequence[Arc], than: Fraction) -> Cycle
 
 
 def _extract_cycle(came: Sequence[Arc | None]) -> Cycle | None:
-    """Return a circle among the last arcs by which each was reached: such a one gains."""
+    """Return a cycle of the predecessor arcs, which has positive length. None: there is none."""
     seen = [-1] * len(came)
     for begun in range(len(came)):
         at, arc = begun, came[begun]
@@ -110,13 +113,13 @@ def _extract_cycle(came: Sequence[Arc | None]) -> Cycle | None:
 
 @dataclass(frozen=True, slots=True)
 class ComputeSpans:
-    """The spans of a stream, by their numbers: gap, computation, gap, computation, and so on.
+    """The spans of a stream: gap 0, computation 0, gap 1, computation 1, and so on.
 
-    Those of the next iteration go on with the numbers, and those of the one before are below 0.
+    Span numbers continue in the next iteration, and are negative in previous ones.
 
     Attributes:
-        row: its computations, by their numbers among ops, in their order.
-        windows: of each op: the first and the last span in which it can be. None: it may be in any.
+        row: Ops of the stream's computations, in order.
+        windows: First and last possible span of each op. None: any span is possible.
     """
 
     row: tuple[int, ...]
@@ -124,11 +127,11 @@ class ComputeSpans:
 
     @property
     def count(self) -> int:
-        """Return how many spans an iteration has."""
+        """Return the number of spans per iteration."""
         return 2 * len(self.row)
 
     def spans_of_op(self, op: int) -> range:
-        """Return the spans in which an op can be. No more than an iteration has."""
+        """Return the possible spans of an op, at most those of one iteration."""
         window = self.windows[op]
         if window is None or window[1] - window[0] + 1 >= self.count:
             return range(self.count)
@@ -136,7 +139,7 @@ class ComputeSpans:
 
 
 def list_compute_spans(problem: CyclicProblem) -> list[ComputeSpans]:
-    """Return the spans of all streams whose computations are in a row."""
+    """Return the spans of all streams whose computations form a chain of dependencies."""
     ops = problem.step.ops
     streams: dict[int, list[int]] = {}
     for number, op in enumerate(ops):
@@ -166,9 +169,10 @@ def _span_window(early: int | None, latest: int | None) -> tuple[int, int] | Non
 def _last_predecessors(
     count: int, waits: Sequence[LaggedWait], row: Sequence[int]
 ) -> list[int | None]:
-    """Return of each op the last of a row that it waits for, however indirectly. None: for none.
+    """Return the last direct or indirect predecessor in a row for each op. None: there is none.
 
-    That is its place in the row, less the length of the row for each iteration before.
+    The result is the predecessor's place in the row, minus the length of the row for each iteration
+    before.
     """
     place = {op: k for k, op in enumerate(row)}
     nearest: list[int | None] = [None] * count
@@ -190,20 +194,23 @@ MAX_MOTIFS = 120
 """Largest number of motifs of all options of a stretch for CP-SAT."""
 
 _MAX_LENGTH = 8
-"""Computations within a stretch, at the most."""
+"""Largest number of computations within a stretch."""
 
 _PROPOSALS = 200
 _UNITS = 0.5
-"""Budget of annealing before CP-SAT, and of CP-SAT for a stretch."""
+"""Proposals of annealing before CP-SAT, and budget of CP-SAT, for each stretch."""
 
 
 def stretch_arcs(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) -> list[Arc]:
-    """Return by how much computations begin after others, where more than these is in between.
+    """Return the arcs of all stretches that contain more than computations.
 
-    Short ones come first. Those that are alike, as those of layers are, are solved once.
+    Short stretches come first. Equal stretches, such as those of equal layers, are solved once.
+
+    Args:
+        effort: Budget for all stretches.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     row, spending, ops = spans.row, EffortMeter(effort), problem.step.ops
     cache: dict[tuple[object, ...], int] = {}
@@ -218,7 +225,7 @@ def stretch_arcs(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) ->
             last = first + longer
             inside = ops_inside(spans, placed, first, last)
             if len(inside) <= longer + 1:
-                continue  # computations, and one that lies between two of them
+                continue  # nothing but the computations of the stretch
             place = {item: k for k, item in enumerate(inside)}
             rows = [
                 {place[t - w.lag, w.before] for w in waits[op] if (t - w.lag, w.before) in place}
@@ -242,9 +249,9 @@ def stretch_arcs(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) ->
 
 
 def ops_by_first_span(spans: ComputeSpans) -> list[list[tuple[int, int, int]]]:
-    """Return, for each span of iteration 0, the ops that may begin there.
+    """Return the ops whose window begins in each span of iteration 0.
 
-    Each is given by its number, its iteration, and its last span.
+    Each op is given by its number, its iteration, and its last span.
     """
     by_span: list[list[tuple[int, int, int]]] = [[] for _ in range(spans.count)]
     for op, window in enumerate(spans.windows):
@@ -258,9 +265,10 @@ def ops_by_first_span(spans: ComputeSpans) -> list[list[tuple[int, int, int]]]:
 def ops_inside(
     spans: ComputeSpans, placed: list[list[tuple[int, int, int]]], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """Return the ops that lie between the gap before one computation and that before another.
+    """Return the ops between the gap before one computation and the gap before another.
 
-    Each is given by iteration and number, so that it comes after its dependencies.
+    Each op is given by iteration and number. They are sorted, so an op comes after its
+    predecessors.
     """
     inside: list[tuple[int, int]] = []
     for span in range(2 * first, 2 * last + 1):

@@ -1,13 +1,15 @@
 """Bound the period of plans in which some collectives may be merged.
 
-The bound for separate collectives does not cover merged ones, which are launched once. So each
-collective is offered, in addition to its own options, its share of every option of a merged one:
-all the motifs of that option with their lengths, with loads in proportion to its bytes, rounded
-down. A plan with merged collectives is then a plan of the separate ones: all parts start and end
-with the motifs of the merged one, and their loads add up to at most its loads. It depends on
-everything that any part depends on, and vice versa. So a lower bound with these options also covers
-plans with merged collectives. Memory limits are left out, because merging changes the order in
-which results are held.
+A merged collective is launched once, so the bound for separate collectives does not cover it. The
+relaxation gives each collective additional options: its share of every option of a merged
+collective. This share has all motifs of the option with their durations, and loads in proportion to
+the collective's bytes, rounded down.
+
+A plan with merged collectives is then also a plan of the separate ones. All parts start and end
+with the motifs of the merged collective, and their loads add up to at most its loads. A merged
+collective has the predecessors and successors of all its parts. So a lower bound with these options
+also covers plans with merged collectives. Memory limits are left out, because merging changes the
+order in which results are held.
 """
 
 from __future__ import annotations
@@ -28,23 +30,23 @@ from sccl.training.scheduling.workload_problem import PlanningJob
 
 
 def merge_ops(workload: Workload, row: MergeGroup) -> CommOp:
-    """Return the collective that stands for those of a row."""
+    """Return the collective into which a group is merged."""
     return next(op for op in merge_collectives(workload, (row,)).collectives() if op.merged)
 
 
 def groups_with_options(
     workload: Workload, most_bytes: int, book: OptionCatalog
 ) -> list[MergeGroup]:
-    """Return the rows that may be merged and for which there is an option as one.
+    """Return the groups that may be merged and whose merged collective has an option.
 
     Args:
-        most_bytes: of a row. 0: none are merged.
+        most_bytes: Largest size of a merged collective. 0: no merging.
     """
     rows = []
     for row in list_merge_groups(workload, most_bytes):
         try:
             book.job_options([merge_ops(workload, row)])
-        except InputError:  # such as too many cells, or none that keeps the order
+        except InputError:  # for example too many cells, or no option keeps the order of reduction
             continue
         rows.append(row)
     return rows
@@ -53,13 +55,13 @@ def groups_with_options(
 def relax_merges(
     workload: Workload, rows: Sequence[MergeGroup], book: OptionCatalog
 ) -> PlanningJob:
-    """Return a job of which every plan with merged collectives is one.
+    """Return a job whose plans include all plans with merged collectives.
 
     Args:
-        rows: which may be merged, any of them that have none in common.
+        rows: Groups that may be merged. A plan may merge any disjoint groups.
 
     Raises:
-        InputError: a collective has no option.
+        InputError: A collective has no option.
     """
     merged = [merge_ops(workload, row) for row in rows]
     options = book.job_options([*workload.collectives(), *merged]).by_collective
@@ -71,7 +73,7 @@ def relax_merges(
             choices[part.id] |= dict.fromkeys(
                 map(partial(_scale_option, weight), options[merged_op.id])
             )
-    rows_of: dict[tuple[Option, ...], tuple[Option, ...]] = {}  # those that are alike share one row
+    rows_of: dict[tuple[Option, ...], tuple[Option, ...]] = {}  # equal collectives share one tuple
     alike = {
         name: rows_of.setdefault(tuple(choice), tuple(choice)) for name, choice in choices.items()
     }

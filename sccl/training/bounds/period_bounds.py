@@ -1,26 +1,25 @@
 """Compute lower bounds on the period of a step.
 
-Each bound has its proof:
+There are five bounds, each with its proof:
 
-- ``computation``: the ticks of a stream.
-- ``load``: for prices of resources, the mean of their loads in an iteration.
-- ``circle``: a dependency cycle over iterations, each op with its fastest option alone.
+- ``computation``: the total ticks of a stream's computations.
+- ``load``: for prices of resources, their mean load in an iteration.
+- ``circle``: a dependency cycle over iterations, with the fastest isolated option of each op.
 - ``stretches``: such a cycle, also over stretches of a stream that are solved separately
   (:mod:`sccl.training.bounds.cycle_bounds`).
 - ``spans``: dependencies and loads together, by the spans of a stream, with stretches
   (:mod:`sccl.training.bounds.span_lp`).
 
 All of them use tightened shares. They may mix options, while a plan uses one option of each op in
-all iterations. Therefore the repetition time of each option alone is used as well: a plan faster
-than some limit uses no option with a longer repetition time. The smaller of the bound for plans
-without these options, and the limit, is a bound for all plans.
+all iterations. The repetition time of isolated options therefore gives a further bound. For any
+limit L, a plan with a period below L uses no option with a repetition time of L or more. So the
+smaller one of L, and a bound for plans without these options, is a bound for all plans.
 
-A share above one half excludes all others above one half, although sequential shares add up to less
-than the whole. Bounds add up shares, so shares are replaced by a dual feasible function, as in
-bounds for bin packing: shares that fit together still do. For some p above one half, it gives the
-whole for shares of p or more, nothing for shares that fit next to such a one, and the share itself
-in between. If no share becomes nothing, the tightened problem has the same plans. Otherwise the
-changed shares are added as another resource.
+A share above one half excludes all others above one half, but the load bound only adds up shares.
+Shares are therefore replaced by a dual feasible function, as in bounds for bin packing: shares that
+fit together still fit. For some p above one half, the function maps shares of p or more to 1,
+shares that fit next to p to 0, and keeps the shares in between. If no share becomes 0, the
+tightened problem has the same plans. Otherwise the mapped shares are added as another resource.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ from sccl.training.scheduling.step_problem import (
 )
 
 STRETCH_EFFORT = Effort(units=2.0)
-"""For stretches, if nothing else is said."""
+"""Default budget for the stretches of each stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +78,9 @@ class PeriodProof:
 
     Attributes:
         kind: ``computation``, ``load``, ``circle``, ``stretches`` or ``spans``.
-        evidence: The stream's resource; prices of resources. The circle; prices and flows over
-            spans.
-        limit: Ticks: it is of plans without options that take as long alone. 0: of all.
+        evidence: Resource of the stream, prices of resources, cycle, or prices and flows of spans.
+        limit: Limit in ticks: the proof omits options with this or a longer repetition time. 0: it
+            covers all options.
     """
 
     kind: str
@@ -94,13 +93,13 @@ PeriodBound = Bound[int, PeriodProof]
 
 
 def period_lower_bound(problem: CyclicProblem, effort: Effort = STRETCH_EFFORT) -> PeriodBound:
-    """Return the highest of all bounds; of those that are as high, the simplest.
+    """Return the highest of all bounds, and the simplest of equal ones.
 
     Args:
-        effort: for stretches, of each stream.
+        effort: Budget for the stretches of each stream.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     tight = tighten_capacities(problem)
     best = max(iterate_period_bounds(tight, effort), key=lambda bound: bound.value)
@@ -141,7 +140,7 @@ def _best_length_limit(problem: CyclicProblem, known_bound: int) -> int:
 
 
 def _drop_slow_options(problem: CyclicProblem, limit: int) -> CyclicProblem:
-    """Return a problem without the options that take so long alone, or longer."""
+    """Return the problem without options whose repetition time reaches the limit."""
     kept_options: dict[int, tuple[StepOption, ...]] = {}
     ops = []
     for op in problem.step.ops:
@@ -156,18 +155,18 @@ def _drop_slow_options(problem: CyclicProblem, limit: int) -> CyclicProblem:
 def iterate_period_bounds(
     problem: CyclicProblem, effort: Effort = STRETCH_EFFORT
 ) -> Iterator[PeriodBound]:
-    """Yield all bounds.
+    """Yield all bounds, the simplest first.
 
     Args:
-        effort: for stretches, of each stream.
+        effort: Budget for the stretches of each stream.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     step = problem.step
     stream, ticks = _busiest_computation(step)
     yield _make_bound(ticks, "computation", stream)
-    never = [0] * len(step.resources)  # a resource need not stand still: iterations overlap
+    never = [0] * len(step.resources)  # no idle ticks, because iterations overlap
     prices = load_prices(step, never)
     yield _make_bound(load_bound(step, prices, never), "load", prices)
     lengths = min_durations(step)
@@ -190,7 +189,7 @@ def _make_bound(
 
 
 def wait_arcs(problem: CyclicProblem, lengths: list[list[int]]) -> list[Arc]:
-    """Return dependencies as arcs, each with the minimal length of the first op.
+    """Return dependencies as arcs, each with the minimal duration of the first op.
 
     An op also depends on its previous execution, by the shortest repetition time of its options.
     """
@@ -253,7 +252,7 @@ def _find_arc_fault(problem: CyclicProblem, arcs: Sequence[Arc], effort: Effort)
 
 
 def _arc_ticks(arcs: Iterable[Arc]) -> dict[Arc, int]:
-    """Return by how many ticks something begins after something else, by arcs without ticks."""
+    """Return the largest ticks of each arc, by the arc with its ticks set to 0."""
     latest: dict[Arc, int] = {}
     for arc in arcs:
         key = arc._replace(ticks=0)
@@ -262,7 +261,7 @@ def _arc_ticks(arcs: Iterable[Arc]) -> dict[Arc, int]:
 
 
 def _computation_ticks(step: StepProblem) -> dict[int, int]:
-    """Return of each resource that has all of a computation's the ticks of these."""
+    """Return the total ticks of computations on each resource that they occupy completely."""
     ticks: dict[int, int] = {}
     for op in step.ops:
         for motif in () if op.communicates else op.options[0].motifs:
@@ -273,7 +272,7 @@ def _computation_ticks(step: StepProblem) -> dict[int, int]:
 
 
 def _busiest_computation(step: StepProblem) -> tuple[int, int]:
-    """Return the resource whose computations take most, and their ticks."""
+    """Return the resource with the largest total of computation, and this total in ticks."""
     rows = sorted(_computation_ticks(step).items(), key=lambda row: (-row[1], row[0]))
     return rows[0] if rows else (0, 0)
 
@@ -282,7 +281,10 @@ _HALF = FULL_SHARE // 2
 
 
 def tighten_capacities(problem: CyclicProblem) -> CyclicProblem:
-    """Return a problem with the same plans, by more shares and resources. These come last."""
+    """Return a problem with the same plans, but larger shares and additional resources.
+
+    Additional resources come last.
+    """
     step = problem.step
     parts: list[set[int]] = [set() for _ in step.resources]
     for op in step.ops:

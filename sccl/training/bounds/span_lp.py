@@ -1,21 +1,25 @@
-"""Bound the period by dependencies and loads together, by spans of a stream.
+"""Bound the period by dependencies and loads together, over the spans of a stream.
 
-Take the mean of any plan over iterations. This gives a length for each span. For each op, resource,
-and span, the amount of the op's work on the resource there. For each op, the fraction of iterations
-with each option (always one of them), and its begin relative to its iteration. With the period T,
-these numbers satisfy:
+Average any plan over its iterations. The result has these numbers:
+
+- the length of each span;
+- the work of each op on each resource in each span;
+- the fraction of iterations with each option of each op (always one of them in a plan);
+- the start of each op relative to its iteration.
+
+With the period T, these numbers satisfy:
 
 - The work in a span is at most its length, on each resource.
-- A computation's span has its length. A gap lies between two computations.
-- The work of an op lies in its possible spans, and is that of its options.
-- An op waits for its dependencies, each with the length of its options alone.
+- The span of a computation has its duration. A gap lies between two computations.
+- The work of an op lies in its possible spans, and adds up to the work of its options.
+- An op starts after its predecessors, each with the isolated duration of its options.
 
 So the smallest T of all such numbers is a lower bound. Options have the same fractions in loads and
-in dependencies, so a fast option with a high load, or a slow option with a low load, costs
-something. This is a linear program. A solution of its dual is a price for each resource in each
-span, and a flow along dependencies. It proves a bound: each op costs its cheapest option, in the
-cheapest of its spans. GLOP proposes prices and flows, and the bound is computed from them in
-integers. Rounded prices, and flows completed to cycles, still prove it.
+in dependencies, so the bound counts the high load of a fast option and the long duration of an
+option with low load. The problem is a linear program. A solution of its dual is a price of each
+resource in each span, and a flow along dependencies. It proves a bound: each op costs its cheapest
+option, in the cheapest of its spans. GLOP proposes prices and flows, and the bound is computed from
+them in integers. Rounded prices, and flows completed to cycles, still prove a bound.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from sccl.training.bounds.cycle_bounds import Arc, ComputeSpans
 from sccl.training.scheduling.step_problem import FULL_SHARE, CyclicProblem
 
 _EFFORT = 60.0
-"""Limit of GLOP: deterministic time, about seconds."""
+"""Time limit of GLOP, in deterministic time of about a second."""
 
 _PARTS = 720_720
 """Denominator of prices and flows."""
@@ -44,12 +48,13 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class SpanProgram:
-    """The bounded problem.
+    """The problem whose period is bounded.
 
     Attributes:
+        problem: Step with its dependencies.
         spans: Spans of the stream.
-        lengths: For each op, duration of each option alone.
-        arcs: Further known minimal distances between begins.
+        lengths: Lower bound on the isolated duration of each option, by op.
+        arcs: Further minimal differences between starts, from stretches.
     """
 
     problem: CyclicProblem
@@ -58,20 +63,20 @@ class SpanProgram:
     arcs: Sequence[Arc] = ()
 
     def option_work(self, op: int) -> dict[int, list[int]]:
-        """Return the work of each option by resource, in parts of :data:`FULL_SHARE`."""
+        """Return the load of each option by resource, in ticks times shares."""
         rows = [option.resource_ticks() for option in self.problem.step.ops[op].options]
         return {
             r: [row.get(r, 0) for row in rows] for r in sorted({r for row in rows for r in row})
         }
 
     def contended_resources(self) -> list[int]:
-        """Return the resources that others than the stream's computations use."""
+        """Return the resources that ops other than the stream's computations use."""
         stream_ops = set(self.spans.row)
         others = (op for k, op in enumerate(self.problem.step.ops) if k not in stream_ops)
         return sorted({r for op in others for o in op.options for m in o.motifs for r in m.uses})
 
     def path_arcs(self) -> list[Arc]:
-        """Return the waits between ops that circles with the stream lead through, without ticks."""
+        """Return the dependencies between ops on cycles through the stream, as arcs of 0 ticks."""
         arcs = [Arc(before, after, 0, lag) for before, after, lag in self.problem.waits]
         turned = [Arc(a.after, a.before, 0, 0) for a in [*arcs, *self.arcs]]
         from_, to = self._reached_ops([*arcs, *self.arcs]), self._reached_ops(turned)
@@ -97,8 +102,7 @@ class SpanPrices:
 
     Attributes:
         prices: Prices of resources in spans.
-        flows: Flows along the dependencies of :meth:`SpanProgram.ways`, and then along further
-            arcs.
+        flows: Flows along the arcs of :meth:`SpanProgram.path_arcs`, then along further arcs.
     """
 
     prices: Mapping[Key, int]
@@ -116,10 +120,10 @@ def solve_span_bound(program: SpanProgram) -> tuple[int, SpanPrices]:
 
 
 def verify_span_bound(program: SpanProgram, prices: SpanPrices) -> int:
-    """Return the bound that prices and flows prove, in whole numbers.
+    """Return the bound that prices and flows prove, in integer arithmetic.
 
-    Flow that is missing or too much at an op is completed along waits, from and to the stream's
-    first computation, which costs a little and proves as much.
+    Flow that is not conserved at an op is completed along dependencies from or to the stream's
+    first computation. This lowers the bound slightly, and keeps the proof valid.
     """
     row, spans = program.spans.row, program.spans
     flow_arcs = [*program.path_arcs(), *program.arcs]
@@ -151,13 +155,13 @@ def verify_span_bound(program: SpanProgram, prices: SpanPrices) -> int:
 
 
 def _balance_flows(arcs: Sequence[Arc], flow: Sequence[int], count: int, centre: int) -> list[int]:
-    """Return flows, with more added along ways from and to a centre, so that none is lost."""
+    """Return conserved flows: missing flow is added along paths from and to a centre."""
     completed, excess = list(flow), [0] * count
     for arc, amount in zip(arcs, flow, strict=True):
         excess[arc.before] -= amount
         excess[arc.after] += amount
     for turned in (False, True):
-        parent: dict[int, int] = {centre: -1}  # the arc by which each is next to the centre
+        parent: dict[int, int] = {centre: -1}  # the first arc of the path to the centre
         order = [centre]
         by: dict[int, list[int]] = defaultdict(list)
         for k, arc in enumerate(arcs):
@@ -183,8 +187,8 @@ def _balance_flows(arcs: Sequence[Arc], flow: Sequence[int], count: int, centre:
 class _SpanDual:
     """The dual linear program, for GLOP.
 
-    Columns: a flow for each dependency. A price of each resource in each span. The cheapest price
-    over windows of spans. The cost of each op.
+    Columns are the flow of each dependency, the price of each resource in each span, the cheapest
+    price over each window of spans, and the cost of each op.
     """
 
     program: SpanProgram
@@ -219,7 +223,7 @@ class _SpanDual:
         self.upper.append(upper)
 
     def _gap_arcs(self) -> list[tuple[Arc, int]]:
-        """Return for each price in a gap the arc that it flows along."""
+        """Return the arc over the gap, and the column, of each price in a gap."""
         row = self.program.spans.row
         return [
             (Arc(row[span // 2 - 1], row[span // 2], 0, int(span == 0)), column)
@@ -243,7 +247,7 @@ class _SpanDual:
         self._add_row(around, -np.inf, 1.0)
 
     def _add_op_rows(self) -> None:
-        """Add the bound on the cost of each op by each of its options."""
+        """Add rows that limit the cost of each op by the cost of each of its options."""
         program = self.program
         out: dict[int, list[int]] = defaultdict(list)
         for arc, column in [*zip(self.path_arcs, self.flow, strict=False), *self._gap_arcs()]:
@@ -259,9 +263,10 @@ class _SpanDual:
                 self._add_row(terms, -np.inf, 0.0)
 
     def _add_cheapest_prices(self) -> dict[Key, int]:
-        """Return, by resource and op, the column of the cheapest price in the op's spans.
+        """Return the column of the cheapest price in the op's spans, by resource and op.
 
-        Windows begin with the shortest. A longer one goes on from the longest that it continues.
+        Windows are built from short to long. A longer one reuses the longest window that shares its
+        first or last span.
         """
         program, spans = self.program, self.program.spans
         loaded = set(program.contended_resources())
@@ -293,7 +298,7 @@ class _SpanDual:
         return columns
 
     def solve_prices(self) -> SpanPrices:
-        """Return the proposal of GLOP."""
+        """Return the rounded solution of GLOP. Without an optimum: zeros."""
         row, column, value = zip(*self.coefficients, strict=True)
         result = lp.solve_sparse(
             lp.SparseProgram(

@@ -2,13 +2,13 @@
 
 There are two bounds, each with its proof:
 
-- The longest path through the ops, each with the length of its fastest option alone, with the
-  resources that its motifs share.
-- For prices of the resources that add up to 1: the sum of the cheapest option of each op, plus the
-  ticks before and after all ops that may use a resource. A resource is used for the ticks of its
-  users times their shares, and not at all in the ticks before and after. So the mean over
-  resources, weighted by prices, is at most the whole time. The prices come from a linear program.
-  Any prices prove a bound, so the solver need not be trusted.
+- Path: the longest path through the ops. Each op has a lower bound on the isolated duration of its
+  options, which includes contention between motifs of one option.
+- Load: prices of the resources that add up to 1. The bound is the sum of the cost of the cheapest
+  option of each op, plus the priced ticks before and after all ops that may use a resource. Each
+  resource is busy for the ticks of its users times their shares, and idle in the ticks before and
+  after. So the mean over resources, weighted by prices, is at most the completion time. The prices
+  come from a linear program. Any prices prove a bound, so the solver need not be trusted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sccl.solvers import lp
 from sccl.training.scheduling.step_problem import FULL_SHARE, StepOption, StepProblem
 
 _EFFORT = 10.0
-"""Limit of GLOP: deterministic time, about seconds."""
+"""Time limit of GLOP, in deterministic time of about a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class FinishProof:
     """The proof of a lower bound on the completion time of a step.
 
     Attributes:
-        kind: ``path``, or ``load``. ``search``: CP-SAT's search proves it.
-        prices: Prices of resources, by their numbers, which prove a load. Empty: for a path.
+        kind: ``path``, ``load``, or ``search`` (proved by CP-SAT).
+        prices: Price of each resource, by number, for ``load``. Empty for other kinds.
     """
 
     kind: str
@@ -46,11 +46,11 @@ FinishBound = Bound[int, FinishProof]
 
 
 def min_duration(option: StepOption) -> int:
-    """Return ticks that an option takes at the least, alone.
+    """Return a lower bound on the isolated duration of an option, in ticks.
 
-    Motifs that each begin so late, and before whose end each has so long to go, are done in
-    between, however their resource is shared: on it they take the sum of their ticks, each times
-    its share.
+    Consider motifs on one resource with heads of at least h (ticks before the start) and tails of
+    at least t (ticks after the end). They run between h and the end minus t, and together take at
+    least the sum of their ticks times shares. So h, this sum, and t add up to a lower bound.
     """
     motifs = option.motifs
     heads, tails = [0] * len(motifs), [0] * len(motifs)
@@ -76,16 +76,16 @@ def min_duration(option: StepOption) -> int:
 
 
 def min_repeat_interval(option: StepOption) -> int:
-    """Return ticks after which an option can be done again at the least, and again, by itself.
+    """Return a lower bound on the period of an option that repeats alone, in ticks.
 
-    Each motif follows upon itself, and all have their shares of resources each time.
+    A motif starts after its previous execution has ended, and each execution loads the resources.
     """
     max_load = max(option.resource_ticks().values(), default=0)
     return max(-(-max_load // FULL_SHARE), *(motif.ticks for motif in option.motifs))
 
 
 def min_durations(problem: StepProblem) -> list[list[int]]:
-    """Return the minimal length of each option of each op, alone."""
+    """Return a lower bound on the isolated duration of each option of each op, in ticks."""
     lengths: dict[tuple[StepOption, ...], list[int]] = {}
     for op in problem.ops:
         if op.options not in lengths:
@@ -94,10 +94,10 @@ def min_durations(problem: StepProblem) -> list[list[int]]:
 
 
 def finish_lower_bound(problem: StepProblem) -> FinishBound:
-    """Return the higher of both bounds.
+    """Return the higher one of the path bound and the load bound.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     lengths = [min(row) for row in min_durations(problem)]
     heads, tails = _heads_and_tails(problem, lengths)
@@ -111,10 +111,11 @@ def finish_lower_bound(problem: StepProblem) -> FinishBound:
 
 
 def load_bound(problem: StepProblem, prices: Mapping[int, Fraction], around: Sequence[int]) -> int:
-    """Return the bound that prices prove, in exact arithmetic. They are scaled to add up to 1.
+    """Return the bound that prices prove, in exact arithmetic.
 
     Args:
-        around: of each resource, ticks in which nothing uses it.
+        prices: Price of each resource. They are scaled to add up to 1.
+        around: Minimal idle ticks of each resource.
     """
     total = sum(prices.values(), Fraction(0))
     if not total:
@@ -133,14 +134,14 @@ def load_bound(problem: StepProblem, prices: Mapping[int, Fraction], around: Seq
 
 
 def idle_ticks(problem: StepProblem) -> list[int]:
-    """Return of each resource the ticks in which nothing uses it, before all and after all."""
+    """Return the minimal idle ticks of each resource before its first and after its last use."""
     return _idle_by_resource(
         problem, *_heads_and_tails(problem, [min(row) for row in min_durations(problem)])
     )
 
 
 def _heads_and_tails(problem: StepProblem, lengths: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return of each op the ticks before it can begin, and those after it ended, at the least."""
+    """Return lower bounds on the ticks before the start and after the end of each op."""
     heads, tails = [0] * len(lengths), [0] * len(lengths)
     for number, op in enumerate(problem.ops):
         heads[number] = max((heads[k] + lengths[k] for k in op.after), default=0)
@@ -151,9 +152,9 @@ def _heads_and_tails(problem: StepProblem, lengths: Sequence[int]) -> tuple[list
 
 
 def _idle_by_resource(problem: StepProblem, heads: list[int], tails: list[int]) -> list[int]:
-    """Return of each resource the ticks before ops that may use it begin, and after they ended.
+    """Return the minimal idle ticks of each resource before and after the ops that may use it.
 
-    These pass whether or not any option that is taken uses it: every op is done.
+    They hold for every choice of options, because every op runs.
     """
     idle_ticks = []
     for resource in range(len(problem.resources)):
@@ -168,10 +169,10 @@ def _idle_by_resource(problem: StepProblem, heads: list[int], tails: list[int]) 
 
 
 def load_prices(problem: StepProblem, around: Sequence[int]) -> dict[int, Fraction]:
-    """Return prices of resources under which all that is needed costs the most.
+    """Return the prices of resources that maximize the load bound, by a linear program.
 
-    Columns are the prices, and the cost of each op. A row for each option says that its op costs no
-    more than that. The last, that the prices add up to 1.
+    Columns are the price of each resource and the cost of each op. For each option a row limits the
+    cost of the op to the cost of the option. The last row limits the sum of prices to 1.
     """
     resources = len(problem.resources)
     rows: list[tuple[int, int, float]] = []

@@ -1,4 +1,4 @@
-"""Workloads of models by formulas, one file for each family."""
+"""Generate workloads of models by formulas, with one module per family."""
 
 from __future__ import annotations
 
@@ -50,10 +50,14 @@ FAMILIES: Mapping[str, _ModelFamily] = {
 
 @dataclass(frozen=True, slots=True)
 class GeneratedWorkload:
-    """A workload, and the parameters that it was made by.
+    """A generated workload and its parameters.
 
     Attributes:
-        about: where these are from. Empty: all are the user's.
+        workload: Generated workload.
+        family: Family of models.
+        preset: Name of the preset. None: none.
+        job: Parameters.
+        about: Source of the parameters. Empty: all are the user's.
     """
 
     workload: Workload
@@ -69,16 +73,17 @@ def generate_workload(
     preset_name: str | None = None,
     name: str | None = None,
 ) -> GeneratedWorkload:
-    """Return an iteration of training a model.
+    """Return the workload of one training iteration of a model.
 
     Args:
-        family: one of :data:`FAMILIES`.
-        parameters: parameters by name, before which those of the preset stand back.
-        name: of the workload. None: that of the preset, else the family's.
+        family: One of :data:`FAMILIES`.
+        parameters: Parameters by name, which override those of the preset.
+        preset_name: Name of a preset. None: none.
+        name: Name of the workload. None: that of the preset, or else of the family.
 
     Raises:
-        InputError: there is no such family or preset, parameters contradict one another, or no
-            collectives come of them.
+        InputError: The family or preset is unknown, parameters contradict one another, or the
+            model needs no collectives.
     """
     job, about = resolve_job(family, parameters, preset_name)
     made = FAMILIES[family].make(job, name or preset_name or family, about)
@@ -88,10 +93,10 @@ def generate_workload(
 def resolve_job(
     family: str, parameters: Mapping[str, Any], preset_name: str | None = None
 ) -> tuple[Processor, str]:
-    """Return the parameters of a job, and where they are from.
+    """Return the parameters of a job, and their source.
 
     Raises:
-        InputError: as :func:`generate_workload` says.
+        InputError: The family or preset is unknown, or parameters contradict one another.
     """
     if family not in FAMILIES:
         hint = f"the families are {', '.join(FAMILIES)}"
@@ -135,10 +140,10 @@ def resolve_job(
 def _fit_to_ranks(
     ranks: int, values: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return parameters with as many replicas as so many ranks make.
+    """Return the parameters with the number of replicas that a number of ranks implies.
 
     Raises:
-        ParameterError: they make no whole number of them, or another than was given.
+        ParameterError: The ranks are not ``tp * pp * dp``.
     """
     tp, pp = (int(values.get(name, 1)) for name in ("tp", "pp"))
     each = tp * pp

@@ -1,8 +1,8 @@
-"""Convolutional nets of residual blocks, trained on data of their own by each rank.
+"""Generate workloads of data-parallel convolutional networks of residual blocks.
 
-A block of width w widens it e times (1x1), goes through convolutions of 3x3 in groups of g, and
-narrows it again (1x1): w' e w + 9 e w g + e w w parameters, w' the width before. Each is used for
-every pixel of the block, so that an image takes 2 operations for each of them and pixel.
+A block of width w expands its input to e w channels (1x1 convolution), applies a 3x3 convolution in
+groups of g channels, and reduces the channels to w (1x1). With input width w', it has w' e w +
+9 e w g + e w w parameters. Each parameter takes 2 operations per pixel of an image.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sccl.training.models.parallelism import (
 from sccl.training.models.pipeline_stages import BlockCompute, ModelBlock, generate_stages
 
 _STEM = 32
-"""Width of the first convolution, which halves the picture as each stage does."""
+"""Width of the first convolution. Like each stage, it halves the height and width of pictures."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +69,15 @@ class ConvolutionalJob(ParallelJob):
 def generate_convolutional(
     job: ConvolutionalJob, name: str = "convolutional", about: str = ""
 ) -> Workload:
-    """Return an iteration of training a convolutional net.
+    """Return the workload of one training iteration of a convolutional network.
 
     Args:
-        about: where its parameters are from.
+        job: Parameters.
+        name: Name of the workload.
+        about: Source of the parameters.
 
     Raises:
-        InputError: no collectives come of it, or too many.
+        InputError: There are no collectives, or too many.
     """
     named = name, source_text("a convolutional net", job, about)
     return generate_stages(job, RankLayout(1, job.dp), [list(_model_blocks(job))], 0, named)

@@ -1,9 +1,10 @@
-"""Generate recommendation models (DLRM): tables divided among ranks, and replicated perceptrons.
+"""Generate workloads of recommendation models (DLRM) with distributed tables.
 
-Each of N ranks has T / N of T tables with rows of E elements. Lookups are for the whole batch: B
-samples of each rank, L rows per sample. The results, B T E elements per rank, go to the ranks of
-their samples (all-to-all), and gradients go back. The batch itself, with lengths and indices of its
-lookups (B T and B T L numbers of 8 bytes), is exchanged one iteration ahead.
+Each of N ranks has T / N of T tables, whose rows have E elements, and a replica of all perceptrons.
+A rank looks up rows for the samples of all ranks: B samples per rank, L rows per sample and table.
+The sums, B T E elements per rank, go to the ranks of their samples by an all-to-all, and gradients
+go back. The lengths and indices of lookups (B T and B T L numbers of 8 bytes) are exchanged one
+iteration ahead.
 """
 
 from __future__ import annotations
@@ -104,35 +105,37 @@ class DlrmJob(Processor):
 
     @property
     def rows(self) -> int:
-        """Return B T, the sums of rows that the samples of a rank need, in whole blocks."""
+        """Return B T, the sums of rows for a rank's samples, rounded up to a multiple of N."""
         return round_up(self.batch * self.tables, self.ranks)
 
     def lookup_us(self) -> float:
-        """Return how long lookups take: L rows are read for each sum, which is written."""
+        """Return the time of lookups in microseconds: L rows are read, and their sum is written."""
         return self.memory_us(self.rows * self.dimension * (self.pooling + 1) * self.item)
 
     def layer_us(self, parameters: int) -> float:
-        """Return how long a layer takes forward: a product and a sum for each parameter."""
+        """Return the forward time of a layer in microseconds: 2 operations per parameter."""
         return self.compute_us(2 * self.batch * parameters)
 
     def interaction_us(self) -> float:
-        """Return how long it takes to bring rows and dense features together, forward."""
+        """Return the forward time of the interaction of rows and dense features, in us."""
         return self.compute_us(self.batch * self.interaction_mflops * 1e6)
 
 
 def layer_parameters(widths: Sequence[int]) -> list[int]:
-    """Return the parameters of each layer of a perceptron."""
+    """Return the number of parameters of each layer of a perceptron."""
     return [a * b for a, b in pairwise(widths)]
 
 
 def generate_dlrm(job: DlrmJob, name: str = "dlrm", about: str = "") -> Workload:
-    """Return an iteration of training a recommendation model.
+    """Return the workload of one training iteration of a recommendation model.
 
     Args:
-        about: where its parameters are from.
+        job: Parameters.
+        name: Name of the workload.
+        about: Source of the parameters.
 
     Raises:
-        InputError: there are too many collectives.
+        InputError: There are too many collectives.
     """
     writer = WorkloadWriter()
     _RankProgram(job, writer.add_role("all", tuple(range(job.ranks)))).write()
@@ -143,8 +146,10 @@ class _RankProgram:
     """The program of all ranks.
 
     Attributes:
-        bottom: Names and parameters of layers.
-        gathers: Gather of each layer, forward and then backward. Empty: none.
+        bottom: Name and number of parameters of each layer of the bottom perceptron.
+        top: Name and number of parameters of each layer of the top perceptron.
+        gathers: Allgathers of layers, forward and then backward. Empty: parameters are replicated.
+        submitted: Number of submitted allgathers.
         visits: Number of layers visited so far.
     """
 
@@ -199,7 +204,7 @@ class _RankProgram:
         self.role.submit(self._build_op(name, "alltoall", count, dtype), needs)
 
     def _write_index_exchange(self) -> None:
-        """Exchange indices, whose lengths have to be known for that."""
+        """Exchange the indices of lookups, after their lengths."""
         self.role.wait("lengths")
         self._write_alltoall("indices", self.job.rows * self.job.pooling, INDEX, (("lengths", 0),))
 
@@ -216,7 +221,7 @@ class _RankProgram:
         return replace(op, holds_bytes=op.size_bytes)
 
     def _prefetch_parameters(self) -> None:
-        """Wait for the parameters of a layer, and have those of some behind it gathered."""
+        """Wait for the parameters of a layer, and submit the allgathers of following layers."""
         if self.gathers:
             ahead = self.visits + self.job.prefetch + 1
             for op in self.gathers[self.submitted : ahead]:

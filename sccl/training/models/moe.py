@@ -1,8 +1,10 @@
-"""Transformers with experts: of every so many layers one has E perceptrons, k of them for a token.
+"""Generate workloads of transformers with experts (MoE).
 
-Experts of a layer are whole, and shared out to ``ep`` ranks of a stage, next to one another. Each
-rank sends its b s / t tokens, k times and with room by the capacity, to whose experts they are
-(dispatch) and gets as much back (combine), forward and backward: b s h k c / t elements each.
+Every ``moe_every``-th layer has E experts, which are perceptrons, and each token uses k of them.
+Experts are not split. Those of a layer are distributed over ``ep`` consecutive ranks of a stage.
+Each rank sends its b s / t tokens to the ranks of their experts (dispatch), k times and scaled by
+the capacity factor c. It receives as much back (combine). Both move b s h k c / t elements per
+rank, forward and backward.
 """
 
 from __future__ import annotations
@@ -71,18 +73,20 @@ class MoeJob(TransformerJob):
 
     @property
     def dispatched(self) -> int:
-        """Return the elements that a rank sends to experts, and gets back: b s h k c / t."""
+        """Return the elements that a rank sends to experts and receives back: b s h k c / t."""
         return round(self.activations // self.tp * self.top_k * self.capacity)
 
 
 def generate_moe(job: MoeJob, name: str = "moe", about: str = "") -> Workload:
-    """Return an iteration of training a transformer with experts.
+    """Return the workload of one training iteration of a transformer with experts.
 
     Args:
-        about: where its parameters are from.
+        job: Parameters.
+        name: Name of the workload.
+        about: Source of the parameters.
 
     Raises:
-        InputError: no collectives come of it, or too many.
+        InputError: There are no collectives, or too many.
     """
     layers = tuple(
         build_dense_layer(job, number)
@@ -131,7 +135,7 @@ def _expert_exchange(job: MoeJob, name: str) -> BlockCall:
 
 
 def _gather_sequence(job: MoeJob, name: str) -> tuple[BlockStep, ...]:
-    """Return the steps that gather the sequence if ranks of a tensor group need all of it."""
+    """Return the allgather of activations after experts, if each rank needs the whole sequence."""
     if job.tp == 1 or job.sequence_parallel:
         return ()
     return (BlockCall(name, "allgather", RankSet.TENSORS, job.activations),)

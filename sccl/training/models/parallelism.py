@@ -1,7 +1,7 @@
-"""How a model is trained: over which ranks it is spread, and how fast these compute.
+"""Define the parallelism of a training job, and the speed of its processors.
 
-Ranks are numbered as Megatron-LM does: those that share the tensors of a layer are next to one
-another, then come replicas of the data, and stages of the pipeline are farthest apart.
+Ranks are numbered as in Megatron-LM: tensor-parallel ranks are adjacent, data-parallel replicas
+come next, and pipeline stages are farthest apart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sccl.core.workload_ops import MAX_ELEMENTS, MAX_JOB_RANKS
 from sccl.errors import ParameterError, TooLargeError
 
 MAX_MEMBERS = 2**24
-"""A guard against slips of the finger: ranks of the groups of all collectives together."""
+"""Largest number of ranks in the groups of all collectives together."""
 
 MAX_VISITS = 50_000
 """Largest number of visited layers."""
@@ -28,7 +28,7 @@ MAX_VISITS = 50_000
 _MAX_WIDTHS = 10_000
 
 MODEL_VARIANT = {"model variant": True}
-"""Metadata of a parameter that is reported only if it differs from its default."""
+"""Metadata of parameters that are reported only if they differ from their defaults."""
 
 OPTIMIZER_BYTES = 28
 """Bytes that Adam moves per parameter: it reads the gradient, and reads and writes parameter and
@@ -37,7 +37,7 @@ both moments, in 32 bits. With 16 bits, the additional copy and the smaller grad
 
 
 def check_integers(minimum: int, **values: int) -> None:
-    """Raise a ParameterError unless numbers are whole and not too small or absurdly large."""
+    """Raise a ParameterError if an integer is below a minimum or above ``MAX_ELEMENTS``."""
     for name, value in values.items():
         if not minimum <= value <= MAX_ELEMENTS:
             raise ParameterError(
@@ -46,20 +46,20 @@ def check_integers(minimum: int, **values: int) -> None:
 
 
 def check_size_limit(number: int, label: str) -> None:
-    """Raise a TooLargeError if there is more of something than is written down."""
+    """Raise a TooLargeError if a number exceeds :data:`MAX_VISITS`."""
     if number > MAX_VISITS:
         raise TooLargeError(f"there are {number} {label} and up to {MAX_VISITS} are made")
 
 
 def check_positive(**values: float) -> None:
-    """Raise a ParameterError unless numbers are finite and more than 0."""
+    """Raise a ParameterError unless all numbers are finite and positive."""
     for name, value in values.items():
         if not (isfinite(value) and value > 0):
             raise ParameterError(f"{option_name(name)} is {value:g}, expected a number above 0")
 
 
 def check_divides(part: str, divisor: int, total: str, number: int) -> None:
-    """Raise a ParameterError unless a number is a multiple of another."""
+    """Raise a ParameterError unless a number is a multiple of a divisor."""
     if number % divisor:
         raise ParameterError(
             f"{option_name(total)} is {number}, which is no multiple of {option_name(part)}, "
@@ -69,12 +69,12 @@ def check_divides(part: str, divisor: int, total: str, number: int) -> None:
 
 
 def option_name(name: str) -> str:
-    """Return the name of a parameter as users give it."""
+    """Return the command-line name of a parameter."""
     return name.replace("_", "-")
 
 
 def round_up(number: int, of: int) -> int:
-    """Return a number, rounded up to whole blocks."""
+    """Round a number up to a multiple of ``of``."""
     return -(-number // of) * of
 
 
@@ -117,11 +117,11 @@ class Processor:
         return ITEM_BYTES[self.dtype]
 
     def compute_us(self, flops: float) -> float:
-        """Return how long operations take, microseconds: operations / (peak * efficiency)."""
+        """Return the time of operations in microseconds: operations / (peak * efficiency)."""
         return flops / (self.tflops * 1e6 * self.efficiency)
 
     def memory_us(self, moved: float) -> float:
-        """Return how long it takes to move bytes from or to memory, microseconds."""
+        """Return the time to move bytes from or to memory, in microseconds."""
         return moved / (self.memory_gb_per_s * 1e3)
 
     def list_parameters(self) -> dict[str, Any]:
@@ -149,16 +149,16 @@ def _value_text(value: object) -> str:
 
 
 def widths_text(widths: tuple[int, ...]) -> str:
-    """Return widths as users give them, those that are repeated with how often: ``512x3/64``."""
+    """Return the text of widths, with repetitions abbreviated, such as ``512x3/64``."""
     runs = [(width, len(list(run))) for width, run in groupby(widths)]
     return "/".join(f"{width}x{times}" if times > 1 else str(width) for width, times in runs)
 
 
 def parse_widths(text: str, label: str) -> tuple[int, ...]:
-    """Return widths from text, as in ``512x3/64``: 512 three times, then 64.
+    """Parse widths such as ``512x3/64``: 512 three times, then 64.
 
     Raises:
-        ParameterError: it is none, or has more of them than anybody means.
+        ParameterError: The text is invalid, or has too many widths.
     """
     widths: list[int] = []
     for word in text.split("/"):
@@ -243,7 +243,7 @@ class ParallelJob(Processor):
 
     @property
     def ranks(self) -> int:
-        """Return how many there are."""
+        """Return the number of ranks."""
         return self.tp * self.pp * self.dp
 
 
@@ -255,7 +255,10 @@ class RankLayout:
     """The groups of ranks.
 
     Attributes:
-        ep: Ranks that share the experts of a layer. They are consecutive in a stage.
+        tp: Size of a tensor-parallel group.
+        dp: Number of data-parallel replicas.
+        pp: Number of pipeline stages.
+        ep: Number of ranks that share the experts of a layer. They are consecutive in a stage.
     """
 
     tp: int
@@ -273,23 +276,23 @@ class RankLayout:
         return tuple(self._stages[stage])
 
     def tensors(self, stage: int) -> Groups:
-        """Return ranks that share the tensors of layers."""
+        """Return the groups of ranks that share the tensors of layers."""
         ranks = self._stages[stage]
         return tuple(tuple(ranks[at : at + self.tp]) for at in range(0, len(ranks), self.tp))
 
     def replicas(self, stage: int) -> Groups:
-        """Return ranks that have the same parameters, and data of their own."""
+        """Return the groups of ranks with the same parameters and different data."""
         return tuple(tuple(self._stages[stage][at :: self.tp]) for at in range(self.tp))
 
     def experts(self, stage: int) -> Groups:
-        """Return ranks that share the experts of layers."""
+        """Return the groups of ranks that share the experts of layers."""
         ranks = self._stages[stage]
         return tuple(tuple(ranks[at : at + self.ep]) for at in range(0, len(ranks), self.ep))
 
     def expert_replicas(self, stage: int) -> Groups:
-        """Return ranks that have the same experts."""
+        """Return the groups of ranks with the same experts."""
         return tuple(tuple(self._stages[stage][at :: self.ep]) for at in range(self.ep))
 
     def pairs(self, giver: int, taker: int) -> Groups:
-        """Return each rank of a stage with that of another in the same place."""
+        """Return the pairs of ranks at the same place in two stages."""
         return tuple(zip(self._stages[giver], self._stages[taker], strict=True))

@@ -1,8 +1,8 @@
 """Generate programs of pipeline stages: 1F1B, with gradients and parameters sharded as in ZeRO.
 
-A stage begins with as many forward passes as there are stages after it. Then it alternates one
-forward and one backward pass, and ends with the remaining backward passes. It requests the inputs
-of its next pass before it begins the current one.
+A stage begins with one forward pass for each stage after it. Then it alternates one forward and one
+backward pass, and ends with the remaining backward passes. It posts the receive of its next pass
+before it begins the current one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sccl.training.models.program_writer import RoleWriter, WorkloadWriter, buil
 
 
 class RankSet(StrEnum):
-    """Which ranks a collective is of."""
+    """The ranks of a collective."""
 
     TENSORS = "tensors"
     REPLICAS = "replicas"
@@ -35,11 +35,13 @@ class RankSet(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlockCompute:
-    """Computation of a block.
+    """A computation of a block.
 
     Attributes:
-        experts: Whether experts do it, instead of replicated parts.
-        is_independent: Whether it does not depend on the collective before it, like gradients of
+        name: Name within the block.
+        us: Duration in microseconds.
+        experts: Whether it uses parameters of experts, instead of replicated ones.
+        is_independent: Whether it is independent of the collective before it, like gradients of
             weights.
     """
 
@@ -51,7 +53,7 @@ class BlockCompute:
 
 @dataclass(frozen=True, slots=True)
 class BlockCall:
-    """A collective of a block, of so many elements, rounded up to whole blocks of its ranks."""
+    """A collective of a block. Its elements are rounded up to a multiple of its ranks."""
 
     name: str
     collective: str
@@ -67,12 +69,14 @@ class ModelBlock:
     """A layer of a model, or a part before or after the layers, on one rank.
 
     Attributes:
+        name: Name of the block.
         forward: Steps of the forward pass, in order.
         backward: Steps of the backward pass, in order.
         parameters: Number of replicated parameters.
         expert_parameters: Number of parameters of the rank's experts.
-        tied_parameters: Number of parameters of another block that this block uses, too. The other
-            block reduces their gradients and updates them. ZeRO-3 gathers them for both.
+        tied_parameters: Number of parameters that belong to another block and are also used here.
+            The other block reduces their gradients and updates them. ZeRO-3 gathers them for both
+            blocks.
     """
 
     name: str
@@ -85,14 +89,14 @@ class ModelBlock:
 
 @dataclass(frozen=True, slots=True)
 class PipelinePass:
-    """A microbatch, forward or backward."""
+    """The forward or backward pass of a microbatch."""
 
     microbatch: int
     backward: bool = False
 
 
 def one_forward_one_backward(stage: int, stages: int, microbatches: int) -> list[PipelinePass]:
-    """Return the passes of a stage, in order."""
+    """Return the passes of a stage in 1F1B order."""
     ahead = min(stages - 1 - stage, microbatches)
     passes = [PipelinePass(i) for i in range(ahead)]
     for i in range(ahead, microbatches):
@@ -108,15 +112,18 @@ def generate_stages(
     boundary: int,
     named: tuple[str, str],
 ) -> Workload:
-    """Return the workload of a model in stages.
+    """Return the workload of a model in pipeline stages.
 
     Args:
-        blocks: of each stage, in the order of the forward pass.
-        boundary: elements that a rank sends to the next stage, and of gradients back.
-        named: the name of the workload, and its source.
+        job: Parallelism of the job.
+        layout: Groups of ranks.
+        blocks: Blocks of each stage, in the order of the forward pass.
+        boundary: Elements of activations that a rank sends to the next stage, and of gradients that
+            it sends back.
+        named: Name of the workload, and its source.
 
     Raises:
-        InputError: there are no collectives, or too many.
+        InputError: There are no collectives, or too many.
     """
     writer = WorkloadWriter()
     for stage, stage_blocks in enumerate(blocks):
@@ -139,9 +146,12 @@ class _GradientBucket:
 def gradient_buckets(
     blocks: Sequence[ModelBlock], item: int, bucket_bytes: float
 ) -> list[_GradientBucket]:
-    """Return the buckets of blocks whose gradients are reduced together.
+    """Return the buckets of gradients in the order of the backward pass.
 
-    They are in backward order, each with its size.
+    Args:
+        blocks: Blocks of the stage, in the order of the forward pass.
+        item: Bytes of an element.
+        bucket_bytes: Size at which a bucket is complete.
     """
     result: list[_GradientBucket] = []
     names: list[str] = []
@@ -169,7 +179,7 @@ def _expert_buckets(blocks: Sequence[ModelBlock]) -> list[_GradientBucket]:
 
 @dataclass(frozen=True, slots=True)
 class _ParameterGather:
-    """Parameters of a block that are gathered for a pass (ZeRO-3)."""
+    """The allgather of a block's parameters before a visit (ZeRO-3)."""
 
     op: CommOp
     visit: int
@@ -229,7 +239,7 @@ class _StageWriter:
             self._send(pipe_pass)
         self._update()
 
-    # Stages: a send is a broadcast among two ranks, for all pairs at once.
+    # Stages: a send is a broadcast between two ranks, for all pairs of ranks at once.
 
     def _send_op(self, pipe_pass: PipelinePass, giver: int) -> CommOp:
         taker = giver - 1 if pipe_pass.backward else giver + 1
@@ -269,7 +279,7 @@ class _StageWriter:
         return f"{word}-{pipe_pass.microbatch}" if self.job.microbatches > 1 else word
 
     def _visit_block(self, at: int, place: int, pipe_pass: PipelinePass) -> None:
-        """Go through a block, forward or backward."""
+        """Write the steps of a block's forward or backward pass."""
         block = self.blocks[-1 - place] if pipe_pass.backward else self.blocks[place]
         visit = at * len(self.blocks) + place
         gathered = self._submit_gathers(visit)
@@ -313,7 +323,7 @@ class _StageWriter:
             self.role.wait(name)
         self.pending = []
 
-    # Parameters that are shared out: ZeRO-3.
+    # Sharded parameters: ZeRO-3.
 
     def _plan_gathers(self, passes: Sequence[PipelinePass]) -> Iterator[_ParameterGather]:
         for at, pipe_pass in enumerate(passes):
@@ -335,7 +345,7 @@ class _StageWriter:
                         yield _ParameterGather(op, at * len(self.blocks) + place, experts)
 
     def _submit_gathers(self, visit: int) -> list[_ParameterGather]:
-        """Submit the gathers of a visit and of the following ones. Return those of the visit."""
+        """Submit the gathers of a visit and of prefetched ones. Return those of the visit."""
         while self.submitted < len(self.gathers):
             gather = self.gathers[self.submitted]
             if gather.visit > visit + self.job.prefetch:
@@ -347,7 +357,7 @@ class _StageWriter:
     # Gradients and the optimizer.
 
     def _reduce_gradients(self, block: ModelBlock, pipe_pass: PipelinePass) -> None:
-        """Submit the complete gradients after the backward pass of a block."""
+        """Submit the reductions of gradient buckets that a block's backward pass completes."""
         if self.job.zero < 2 and pipe_pass.microbatch < self.job.microbatches - 1:
             return
         word = self._op_id("reduce", pipe_pass) if self.job.zero > 1 else "reduce"
@@ -363,7 +373,7 @@ class _StageWriter:
 
     @property
     def _is_update_deferred(self) -> bool:
-        """Return whether parameters are updated by the next iteration, as it comes to them."""
+        """Return whether the next iteration updates the parameters, block by block."""
         return self.job.overlap_next and not self.job.zero
 
     def _update_us(self, parameters: int, among: RankSet) -> float:
@@ -371,7 +381,7 @@ class _StageWriter:
         return self.job.memory_us(OPTIMIZER_BYTES * parameters / shards)
 
     def _update(self) -> None:
-        """Update parameters, and gather those that are shared out for that."""
+        """Write the optimizer step, and the gathers of parameters that it shards (ZeRO-1, 2)."""
         self._wait_for_pending()
         later = {entry.rank_set for entry in self.buckets} if self._is_update_deferred else set()
         us = sum(

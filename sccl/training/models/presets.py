@@ -1,4 +1,4 @@
-"""Jobs by name: those of SYNDICATE (NSDI 2023), as far as it tells, and larger ones of ours."""
+"""Define presets of jobs: those of SYNDICATE (NSDI 2023), as far as published, and larger ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from sccl.errors import unknown_name
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Parameters of a job.
+    """A named set of parameters of a job.
 
     Attributes:
+        name: Name of the preset.
         family: Family of models.
+        parameters: Parameters by name.
         about: Sources and assumptions.
     """
 
@@ -33,12 +35,18 @@ _MLP_PEAK = {"efficiency": _MLP, "tflops": 15.0}
 
 @dataclass(frozen=True, kw_only=True)
 class _Table2:
-    """A model of Table 2.
+    """A model of SYNDICATE's Table 2.
 
     Attributes:
-        layers: of both perceptrons, with their mean width.
-        bottom: how many are of the bottom one, and their width: ours.
-        top: likewise.
+        batch: Samples per GPU.
+        mflops: Forward operations per sample, in 10^6.
+        dimension: Elements of a row.
+        pooling: Rows per table and sample.
+        layers: Number of layers of both perceptrons, and their mean width.
+        tables: Number of tables (assumed).
+        bottom: Number of layers of the bottom perceptron, and their width (assumed).
+        top: Number of layers of the top perceptron, and their width (assumed).
+        zero: ZeRO stage.
     """
 
     batch: int
@@ -239,7 +247,7 @@ def find_preset(name: str) -> Preset:
     """Return the preset of a name.
 
     Raises:
-        UnknownNameError: there is none of it.
+        UnknownNameError: There is no such preset.
     """
     if name not in PRESETS:
         raise unknown_name("preset", name, PRESETS, f"the presets are {', '.join(PRESETS)}")

@@ -1,4 +1,4 @@
-"""Write workloads program by program: the computation, submissions, and waits of a role, in order.
+"""Write workloads role by role: the computation, submissions, and waits of each, in order.
 
 A computation after a wait depends on the awaited collective. A collective depends on the last
 computation or wait of its role. Each role computes on one stream.
@@ -26,7 +26,7 @@ from sccl.training.models.parallelism import MAX_MEMBERS, Groups
 STREAM = "compute"
 
 _Need = tuple[str, int]
-"""An operation, and of how many iterations before."""
+"""An operation, and the number of iterations before."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,9 @@ class WorkloadWriter:
 
     Attributes:
         calls: Collectives by id.
-        members: Ranks of all their groups together.
+        deps: Dependencies of all roles.
+        roles: Writers of all roles.
+        members: Number of ranks in the groups of all collectives together.
     """
 
     calls: dict[str, CommOp] = field(default_factory=dict)
@@ -44,15 +46,15 @@ class WorkloadWriter:
     members: int = 0
 
     def add_role(self, name: str, ranks: tuple[int, ...]) -> RoleWriter:
-        """Return a writer of another role."""
+        """Add a role, and return its writer."""
         self.roles.append(RoleWriter(self, Role(name, ranks)))
         return self.roles[-1]
 
     def register_collective(self, op: CommOp) -> None:
-        """Take a collective in, which another role may have given before.
+        """Add a collective, unless another role has already added it.
 
         Raises:
-            TooLargeError: there are more than is written down.
+            TooLargeError: The groups of all collectives have too many ranks.
         """
         if op.id in self.calls:
             assert self.calls[op.id] == op
@@ -66,10 +68,10 @@ class WorkloadWriter:
             )
 
     def workload(self, name: str, ranks: int, source: str) -> Workload:
-        """Return the workload, whose operations are in the order in which they are submitted.
+        """Return the workload, with operations in the order of submission.
 
         Raises:
-            InputError: there are no collectives.
+            InputError: There are no collectives.
         """
         if not self.calls:
             raise InputError(
@@ -91,7 +93,7 @@ class WorkloadWriter:
         )
 
     def _ops_by_start(self) -> list[AnyOp]:
-        """Return operations by when their roles come to them if collectives took no time."""
+        """Return operations by the time of submission if collectives took no time."""
         begins = _earliest_starts(self.roles, self.deps)
         at: dict[str, float] = {}
         places: dict[str, int] = {}
@@ -102,7 +104,7 @@ class WorkloadWriter:
                 if isinstance(op, ComputeOp):
                     now = begins[op.id] + op.duration_us
                     at[op.id] = begins[op.id]
-                else:  # of one that several submit, when the last of them does
+                else:  # the last submission counts
                     at[op.id] = max(at.get(op.id, 0.0), now)
                 places.setdefault(op.id, len(places))
                 ops[op.id] = op
@@ -114,8 +116,13 @@ class RoleWriter:
     """The program of a role.
 
     Attributes:
+        job: Writer of the workload.
+        role: Role and its ranks.
         lines: Computations and submissions, in order.
+        events: Submissions and waits of the host, in order.
         needs: Dependencies of the next line.
+        computed: Ids of computations, in order.
+        call_needs: Dependencies of each submitted collective.
     """
 
     job: WorkloadWriter
@@ -130,7 +137,9 @@ class RoleWriter:
         """Add a computation after the last waits.
 
         Args:
-            uses: Further collectives, awaited earlier, whose results it needs.
+            op_id: Id of the computation.
+            us: Duration in microseconds.
+            uses: Further collectives, awaited earlier, whose results the computation needs.
         """
         op = ComputeOp(op_id, self.role.name, STREAM, round(us, 3))
         before = self.computed[-1:]
@@ -145,7 +154,8 @@ class RoleWriter:
         """Submit a collective.
 
         Args:
-            after: Its dependencies. None: the last computation or wait.
+            op: Collective.
+            after: Dependencies. None: those of the next line.
         """
         needs = tuple(self.needs if after is None else after)
         assert op.id not in self.call_needs
@@ -157,22 +167,22 @@ class RoleWriter:
         self.lines.append(op)
 
     def wait(self, op_id: str, lag: int = 0) -> None:
-        """Wait for a collective, which this iteration has submitted, or one before."""
+        """Wait for a collective of this iteration, or of an iteration ``lag`` before."""
         if not lag:
-            for need in self.call_needs[op_id]:  # which it waited for itself
+            for need in self.call_needs[op_id]:  # implied by the collective
                 self.needs.pop(need, None)
         self.needs[op_id, lag] = None
         self.events.append(HostEvent(HostAction.WAIT, op_id, lag))
 
     def close(self) -> None:
-        """Let the next iteration's first computation depend on the last waits."""
+        """Make the next iteration's first computation depend on the last waits."""
         for name, lag in self.needs:
             if self.computed and name != self.computed[-1]:
                 self.job.deps[Dependency(name, self.computed[0], lag + 1)] = None
 
 
 def build_call(op_id: str, collective: str, groups: Groups, count: int, dtype: str) -> CommOp:
-    """Return a collective of several groups at once; roots are the first ranks of each."""
+    """Return a collective in several groups at once. The first rank of each group is its root."""
     return CommOp(
         op_id,
         collective,
@@ -188,7 +198,7 @@ def build_call(op_id: str, collective: str, groups: Groups, count: int, dtype: s
 def _earliest_starts(
     roles: Iterable[RoleWriter], deps: Iterable[Dependency]
 ) -> Mapping[str, float]:
-    """Return when each operation can begin at the earliest if collectives take no time."""
+    """Return the earliest start of each operation if collectives take no time."""
     took: dict[str, float] = {}
     after: dict[str, list[str]] = {}
     left: dict[str, int] = {}

@@ -1,11 +1,11 @@
 """Generate workloads of transformers from the shape of their layers.
 
-A layer has P = 2 h^2 (1 + k / a) + m h f parameters. h is the width, a the number of query heads, k
-the number of key/value heads, f the width of the perceptron, and m its number of matrices: 2, or 3
-if it is gated. With k = a, f = 4 h and m = 2, P is 12 h^2 (Narayanan et al., SC 2021). Each of t
-ranks that share tensors has P / t parameters. For b sequences of s tokens it computes 2 b s P / t
-operations for them and 4 b s^2 h / t for attention itself forward, and twice as many backward.
-Biases, norms and learned positions are left out.
+A layer has P = 2 h^2 (1 + k / a) + m h f parameters. Here h is the width, a the number of query
+heads, k the number of key/value heads, f the width of the perceptron, and m the number of its
+matrices: 2, or 3 if it is gated. With k = a, f = 4 h and m = 2, P is 12 h^2 (Narayanan et al., SC
+2021). Each of t tensor-parallel ranks has P / t parameters. In the forward pass of b sequences of s
+tokens, it computes 2 b s P / t operations for parameters, and 4 b s^2 h / t for attention itself.
+The backward pass has twice as many. Biases, norms, and learned positions are ignored.
 """
 
 from __future__ import annotations
@@ -154,13 +154,15 @@ class TransformerJob(ParallelJob):
 def generate_transformer(
     job: TransformerJob, name: str = "transformer", about: str = ""
 ) -> Workload:
-    """Return an iteration of training a transformer.
+    """Return the workload of one training iteration of a transformer.
 
     Args:
-        about: where its parameters are from.
+        job: Parameters.
+        name: Name of the workload.
+        about: Source of the parameters.
 
     Raises:
-        InputError: no collectives come of it, or too many.
+        InputError: There are no collectives, or too many.
     """
     layers = tuple(build_dense_layer(job, number) for number in range(job.layers))
     return generate_from_layers(
@@ -174,7 +176,7 @@ def generate_from_layers(
     layout: RankLayout,
     named: tuple[str, str],
 ) -> Workload:
-    """Return the workload of layers divided among stages, with the parts before and after them."""
+    """Return the workload of layers in stages, with the embedding and the head if there are any."""
     each = job.layers // job.pp
     stages = [list(layers[at : at + each]) for at in range(0, job.layers, each)]
     if job.vocabulary:
@@ -184,7 +186,7 @@ def generate_from_layers(
 
 
 def attention_us(job: TransformerJob) -> tuple[float, float]:
-    """Return how long weights of attention, and attention itself, take forward."""
+    """Return the forward times of the projections and of attention itself, in microseconds."""
     tokens = job.batch * job.sequence
     weights = 2 * tokens * job.attention_parameters / job.tp
     return job.compute_us(weights), job.compute_us(4 * tokens * job.sequence * job.hidden / job.tp)
@@ -193,9 +195,10 @@ def attention_us(job: TransformerJob) -> tuple[float, float]:
 def tensor_parallel_steps(
     job: TransformerJob, name: str, steps: tuple[BlockStep, ...], *, backward: bool
 ) -> tuple[BlockStep, ...]:
-    """Return the joint computation of a tensor group, with its collectives.
+    """Return the computation of a tensor-parallel group with its collectives.
 
-    The sum goes to all ranks, or, with a sharded sequence, to the owner of each part.
+    An allreduce gives the sum to all ranks. With sequence parallelism, an allgather comes before
+    the computation, and a reducescatter after it.
     """
     if job.tp == 1:
         return steps
@@ -218,8 +221,12 @@ def backward_steps(
     """Return the backward pass of a computation: twice the forward time, in one or two parts.
 
     Args:
-        weights: Time of products with weights, microseconds.
-        itself: Time of products without weights. It is recomputed first, if requested.
+        job: Parameters.
+        name: Name of the computation.
+        weights: Forward time of products with weights, in microseconds.
+        itself: Forward time of products without weights, in microseconds. With selective
+            recomputation it is added once more.
+        experts: Whether experts compute it.
     """
     again = itself if job.recompute == "selective" else 0.0
     if not job.split_backward:
@@ -231,7 +238,7 @@ def backward_steps(
 def recomputation_steps(
     job: TransformerJob, forward: tuple[BlockStep, ...]
 ) -> tuple[BlockStep, ...]:
-    """Return the recomputation at the begin of a backward pass: the forward pass, if it is full."""
+    """Return the repeated forward pass for full recomputation. Empty for other settings."""
     if job.recompute != "full":
         return ()
     steps: list[BlockStep] = []
@@ -245,7 +252,7 @@ def recomputation_steps(
 
 
 def build_dense_layer(job: TransformerJob, number: int) -> ModelBlock:
-    """Return a layer that all tokens go through."""
+    """Return a layer without experts."""
     weights, itself = attention_us(job)
     mlp = job.compute_us(2 * job.batch * job.sequence * job.mlp_parameters / job.tp)
     forward: tuple[BlockStep, ...]
@@ -275,7 +282,7 @@ def build_dense_layer(job: TransformerJob, number: int) -> ModelBlock:
 
 
 def _embedding_block(job: TransformerJob) -> ModelBlock:
-    """Return the embedding: rows of V h / t, which memory gives and takes. See the documents."""
+    """Return the embedding, a matrix of V h / t. Its time is the memory traffic of the rows."""
     us = job.memory_us(2 * job.activations * job.item)
     collective = "reducescatter" if job.sequence_parallel else "allreduce"
     forward: tuple[BlockStep, ...] = (
@@ -290,7 +297,7 @@ def _embedding_block(job: TransformerJob) -> ModelBlock:
 
 
 def _head_block(job: TransformerJob) -> ModelBlock:
-    """Return the matrix of h V / t behind the layers. The loss itself is left out as too small."""
+    """Return the output matrix of h V / t after the layers. The time of the loss is negligible."""
     tokens = job.batch * job.sequence
     us = job.compute_us(2 * tokens * job.hidden * job.vocabulary / job.tp)
     forward: tuple[BlockStep, ...] = (BlockCompute("", us),)

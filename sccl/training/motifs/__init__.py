@@ -1,7 +1,7 @@
-"""The algebra of splitting collectives: rules, recipes made of them, and the judge of both.
+"""Split collectives into motifs: rules, recipes of rules, and verification of the results.
 
-Source: SYNDICATE (NSDI 2023) sections 4.2.1 and A.1: segmentation cuts a collective's
-payload, splining its pattern. Both compose.
+Source: SYNDICATE (NSDI 2023) sections 4.2.1 and A.1. Segmentation splits the payload of a
+collective, splining splits its pattern, and both compose.
 """
 
 from sccl.training.motifs.collective_motif import build_collective_motif, merge_collectives

@@ -1,6 +1,6 @@
-"""Build one motif of a collective, from which rules begin, or of several collectives alike.
+"""Build the motif of an unsplit collective, or of several merged collectives.
 
-Merging is the inverse of segments.
+Rules of recipes split this motif. Merging is the inverse of splitting into segments.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sccl.errors import ParameterError, unknown_name
 
 ROOTED = frozenset({"broadcast", "gather", "reduce", "scatter"})
 OWNED = frozenset({"allgather", "gather", "reducescatter", "scatter"})
-"""Collectives in which each rank has a cell of its own, before or after."""
+"""Collectives in which each rank owns a cell of its own, before or after."""
 
 NAMES = tuple(sorted(ROOTED | OWNED | {"allreduce", "alltoall"}))
 
@@ -31,12 +31,13 @@ def build_collective_motif(
     """Return a collective as one motif.
 
     Args:
-        group: Ranks, in their order.
-        count: Elements of a rank's largest buffer: the whole buffer of an allreduce, broadcast, or
-            reduce. The output of an allgather. The input of a reducescatter or alltoall. The root's
-            buffer of a gather or scatter. Cells of ranks are as even as possible.
+        collective: Name of the collective.
+        group: Ranks of the group, in order.
+        count: Elements of a rank's largest buffer: the whole buffer for allreduce, broadcast, and
+            reduce; the output for allgather; the input for reducescatter and alltoall; the root's
+            buffer for gather and scatter. Cells of ranks are as even as possible.
         root: Root rank. None: the first rank of the group, if the collective has a root.
-        splits: For alltoall: elements from each place to each. Empty: even ones.
+        splits: For alltoall: elements from each place to each place. Empty: even splits.
 
     Raises:
         ParameterError: The arguments contradict one another.
@@ -69,16 +70,16 @@ def build_collective_motif(
 
 
 def even_offsets(start: int, stop: int, parts: int) -> tuple[int, ...]:
-    """Return where parts of some elements begin, as even as can be, and where the last ends."""
+    """Return the offsets of parts of a range, as even as possible, and the end of the last one."""
     size = stop - start
     return tuple(start + size * k // parts for k in range(parts + 1))
 
 
 def _alltoall_cells(places: int, count: int, splits: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the cells of an alltoall: those of the first rank to all, then of the second.
+    """Return the offsets of the cells of an alltoall: all cells of the first source rank first.
 
     Raises:
-        ParameterError: the splits are not of all places to all, or there are too many cells.
+        ParameterError: The splits are not a square matrix, or there are too many cells.
     """
     if places**2 > MAX_CELLS:
         raise ParameterError(
@@ -102,10 +103,10 @@ def _alltoall_cells(places: int, count: int, splits: Sequence[Sequence[int]]) ->
 
 
 def merge_collectives(wholes: Sequence[Motif]) -> Motif:
-    """Return several collectives as one motif, the elements of each after those before.
+    """Return several collectives as one motif with concatenated elements.
 
     Raises:
-        ParameterError: they are not alike, or have too many cells together.
+        ParameterError: The collectives differ in kind, ranks, or root, or have too many cells.
     """
     kinds = {(motif.collective, *((s.group, s.root) for s in motif.shares)) for motif in wholes}
     if len(kinds) != 1 or any(motif.part != FULL_CELL or motif.offsets for motif in wholes):
@@ -119,7 +120,7 @@ def merge_collectives(wholes: Sequence[Motif]) -> Motif:
 
 
 def _merge_shares(shares: Sequence[MotifShare]) -> MotifShare:
-    """Return a share of all elements; where ranks own cells, of as many cells as there are."""
+    """Return the share of merged collectives. Cells of ranks stay separate, others become one."""
     group, root = shares[0].group, shares[0].root
     if not shares[0].owns:
         return MotifShare(group, (0, sum(share.cells[-1] for share in shares)), root=root)
@@ -136,9 +137,9 @@ def _merge_shares(shares: Sequence[MotifShare]) -> MotifShare:
 
 
 def _merge_exchanges(shares: Sequence[MotifShare]) -> MotifShare:
-    """Return a share of as many alltoalls: a rank has a number in each, and gives to those of it.
+    """Return the share of merged alltoalls, as an alltoall over pairs of an alltoall and a rank.
 
-    There is nothing from a number of one of them to those of another.
+    Cells between pairs of different alltoalls are empty.
     """
     group, places = shares[0].group, len(shares[0].group)
     everyone = places * len(shares)
@@ -158,5 +159,5 @@ def _merge_exchanges(shares: Sequence[MotifShare]) -> MotifShare:
 
 
 def total_elements(motif: Motif) -> int:
-    """Return how many elements there are of a collective in all."""
+    """Return the total number of elements of a collective."""
     return max(chain.from_iterable(share.cells for share in motif.shares))

@@ -1,4 +1,4 @@
-"""Which elements motifs are about: those of two that share none need not wait for one another."""
+"""Compute the elements that motifs move. Motifs without common elements are independent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sccl.core.motif import Motif, MotifShare
 
 
 def spans_of(motif: Motif) -> IntArray:
-    """Return the elements that a motif moves."""
+    """Return the elements that a motif moves, as disjoint sorted spans, shape (spans, 2)."""
     parts = [_cell_spans(motif, share, cells_of(share.cells)) for share in motif.shares]
     rows = np.concatenate(parts)
     rows = rows[rows[:, 0] < rows[:, 1]]
@@ -29,14 +29,14 @@ def spans_of(motif: Motif) -> IntArray:
 
 @lru_cache(maxsize=64)
 def cells_of(cells: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return where cells begin, and the end of the last; groups often have the same ones."""
+    """Return offsets of cells as a read-only array. Many groups have the same cells."""
     row = np.array(cells, dtype=np.int64)
     row.flags.writeable = False
     return row
 
 
 def element_count(motif: Motif) -> int:
-    """Return how many elements a motif moves."""
+    """Return the number of elements that a motif moves."""
     spans = spans_of(motif)
     return int((spans[:, 1] - spans[:, 0]).sum())
 
@@ -44,9 +44,9 @@ def element_count(motif: Motif) -> int:
 def buffer_elements(motif: Motif) -> int:
     """Return the number of elements of a rank's largest buffer for a motif.
 
-    They are counted as for a collective: the whole buffer of an allreduce, broadcast, or reduce.
-    The output of an allgather. The input of a reducescatter or alltoall. The root's buffer of a
-    gather or scatter.
+    The count is that of a collective: the whole buffer for allreduce, broadcast, and reduce; the
+    output for allgather; the input for reducescatter and alltoall; the root's buffer for gather and
+    scatter.
     """
     return max(_largest_buffer(motif, share) for share in motif.shares)
 
@@ -80,10 +80,10 @@ def execution_work(motif: Motif) -> int:
 
 
 def do_overlap(spans: IntArray, others: IntArray) -> bool:
-    """Return whether some elements are among others."""
+    """Return whether two sets of spans have common elements."""
     if not len(spans) or not len(others):
         return False
-    before = np.searchsorted(others[:, 0], spans[:, 1]) - 1  # the last that begins before it ends
+    before = np.searchsorted(others[:, 0], spans[:, 1]) - 1  # last that begins before its end
     ends = others[np.maximum(before, 0), 1]
     return bool(((before >= 0) & (ends > spans[:, 0])).any())
 
@@ -97,7 +97,7 @@ def _cell_spans(motif: Motif, share: MotifShare, cells: NDArray[np.int64]) -> In
 
 
 def floor_part(size: NDArray[np.int64], part: Fraction) -> NDArray[np.int64]:
-    """Return a part of sizes, cut off downwards."""
+    """Return a fraction of each size, rounded down."""
     up, down = part.as_integer_ratio()
     if int(size.max(initial=0)) * max(up, 1) < 2**63:
         return size * up // down
@@ -132,10 +132,10 @@ def list_exchanges(motif: Motif) -> tuple[NDArray[np.int64], ...]:
 def _group_exchanges(
     motif: Motif, share: MotifShare, *, itself: bool = False
 ) -> tuple[NDArray[np.int64], ...]:
-    """Return the cells that a group moves of an alltoall, and from which place to which.
+    """Return the cells that a group moves in an alltoall, with source and target places.
 
     Args:
-        itself: whether those are among them that a rank has for itself.
+        itself: Whether to include a rank's data for itself.
     """
     width = len(share.group)
     everyone = int(np.sqrt(len(share.cells) - 1) + 0.5)

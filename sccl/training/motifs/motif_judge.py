@@ -1,8 +1,8 @@
-"""Verify motifs: in every permitted order of execution they implement their collective.
+"""Verify that motifs implement their collective in every permitted order of execution.
 
-Motifs are executed on symbols: the state of an element on a rank is the set of ranks whose
-contributions it contains. Motifs that touch the same data must be ordered with each other, so one
-order represents all of them.
+Motifs are executed symbolically: the state of an element on a rank is the set of ranks whose
+contributions it contains. Motifs that access the same data must be ordered by dependencies, so one
+order of execution represents all permitted orders.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sccl.training.motifs.collective_motif import total_elements
 from sccl.training.motifs.extents import list_exchanges
 
 MAX_STATES = 2**23
-"""Largest product of ranks and pieces of elements that motifs read and write."""
+"""Largest number of reads and writes of pieces by all ranks."""
 
 
 class _Moves(NamedTuple):
@@ -30,10 +30,10 @@ class _Moves(NamedTuple):
     Attributes:
         start: First element of each move.
         stop: End of each move (exclusive).
-        from_first: Index of the first source of each move, and the total.
-        source: Ranks.
-        to_first: Index of the first target of each move, and the total.
-        target: Ranks.
+        from_first: Offset in ``source`` for each move, and the total at the end.
+        source: Source ranks of all moves.
+        to_first: Offset in ``target`` for each move, and the total at the end.
+        target: Target ranks of all moves.
     """
 
     start: IntArray
@@ -45,7 +45,7 @@ class _Moves(NamedTuple):
 
 
 def _list_moves(motif: Motif) -> _Moves:
-    """Return the moves of a motif. An alltoall, with up to millions, is built by columns."""
+    """Return the moves of a motif. Those of an alltoall, up to millions, are built by columns."""
     if motif.collective == "alltoall":
         start, stop, source, target = list_exchanges(motif)
         each = np.arange(len(start) + 1)
@@ -63,10 +63,10 @@ class _Pieces(NamedTuple):
     """Reads and writes of a motif, with a row for each piece of each move.
 
     Attributes:
-        first: Index of the first source of each row in ``read``.
-        read: Places.
-        write: Places.
-        row: Row that writes each written place.
+        first: Offset in ``read`` for each row.
+        read: Places that all rows read.
+        write: Places that all rows write.
+        row: Row that writes each place of ``write``.
     """
 
     first: IntArray
@@ -77,12 +77,12 @@ class _Pieces(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _PlaceTable:
-    """Places, which are pairs of a piece and a rank, by numbers without gaps.
+    """Places, which are pairs of a piece and a rank, with consecutive numbers.
 
     Attributes:
-        cuts: where pieces of elements begin.
-        ranks: one more than the highest.
-        place: which pairs there are, ascending.
+        cuts: First element of each piece.
+        ranks: Largest rank plus 1.
+        place: Existing pairs as ``piece * ranks + rank``, ascending.
     """
 
     cuts: IntArray
@@ -97,7 +97,7 @@ class _PlaceTable:
 
 
 def _cut_into_pieces(rows: _Moves, cuts: IntArray, ranks: int) -> _Pieces:
-    """Return moves cut into pieces; places are pairs as one number each."""
+    """Divide moves into pieces. Places have numbers ``piece * ranks + rank``."""
     begin = np.searchsorted(cuts, rows.start)
     count = np.searchsorted(cuts, rows.stop) - begin
     move = np.repeat(np.arange(len(count)), count)
@@ -112,20 +112,20 @@ def _cut_into_pieces(rows: _Moves, cuts: IntArray, ranks: int) -> _Pieces:
 
 
 def _sorted_unique(values: IntArray) -> IntArray:
-    """Return the values that there are, ascending: sorted, as a table of them takes much longer."""
+    """Return the distinct values, ascending. Sorting is faster than NumPy's hash table."""
     ordered = np.sort(values)
     first: IntArray = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
     return first
 
 
 def check_work(size: int) -> None:
-    """Check that motifs are not too much to execute.
+    """Check that verification of motifs is not too expensive.
 
     Args:
-        size: how often a rank reads or writes a piece of elements.
+        size: Number of reads and writes of pieces by all ranks.
 
     Raises:
-        ParameterError: they are.
+        ParameterError: The size exceeds :data:`MAX_STATES`.
     """
     if size > MAX_STATES:
         raise ParameterError(
@@ -138,12 +138,11 @@ def find_motif_fault(demand: Motif | Sequence[Motif], motifs: Sequence[Motif]) -
     """Return a violation of motifs that implement a collective. Empty: none.
 
     Args:
-        demand: The collective, or several, all of which are implemented. The elements of each
-            follow
-            those of the previous one.
+        demand: Collective, or several collectives with concatenated elements.
+        motifs: Motifs in topological order.
 
     Raises:
-        ParameterError: There is too much to execute.
+        ParameterError: Verification is too expensive.
     """
     wholes = [demand] if isinstance(demand, Motif) else demand
     rows = [_goal_moves(wholes), *map(_list_moves, motifs)]
@@ -171,7 +170,7 @@ def find_motif_fault(demand: Motif | Sequence[Motif], motifs: Sequence[Motif]) -
 
 
 def _goal_moves(wholes: Sequence[Motif]) -> _Moves:
-    """Return the moves of collectives, the elements of each after those of the previous one."""
+    """Return the moves of collectives with concatenated elements."""
     if len(wholes) == 1:
         return _list_moves(wholes[0])
     parts, first = [], 0
@@ -197,10 +196,10 @@ def _check_size(rows: Sequence[_Moves], cuts: IntArray) -> None:
 
 
 class _State:
-    """The values of ranks, and the motifs that wrote them.
+    """The values of all places, and the motifs that read and wrote them.
 
-    Sets are words of bits: ranks whose contributions a place contains, and motifs. Without
-    reductions a place contains the value of one rank, and the word is its number.
+    Sets of ranks and of motifs are bit sets in 64-bit words. Without reductions a place contains
+    the value of one rank, and its word is this rank plus 1.
     """
 
     def __init__(self, table: _PlaceTable, motifs: int, *, combines: bool) -> None:
@@ -212,7 +211,7 @@ class _State:
         self.before = np.zeros((motifs, self.read.shape[1]), dtype=np.uint64)
 
     def add_contributions(self, places: IntArray) -> None:
-        """Give ranks their own contributions."""
+        """Set places to the contributions of their own ranks."""
         self.has[places] = self._contribution_bits(places)
 
     def _contribution_bits(self, places: IntArray) -> UInt64Array:
@@ -247,7 +246,7 @@ class _State:
         return self._write_targets(number, pieces, total)
 
     def _unordered_writer(self, number: int, places: IntArray) -> int:
-        """Return a motif that wrote some places and is not before one. -1: none."""
+        """Return a motif that wrote some of the places and does not precede a motif. -1: none."""
         for writer in _sorted_unique(self.wrote[places]).tolist():
             if writer >= 0 and not self.before[number, writer // 64] & _unit_words(
                 np.array(writer)
@@ -256,7 +255,7 @@ class _State:
         return -1
 
     def _find_double_count(self, values: UInt64Array, total: UInt64Array, pieces: _Pieces) -> str:
-        """Return that some rank's contribution comes twice. Empty: none does."""
+        """Return a violation if a contribution is counted twice. Empty: none."""
         rows = np.flatnonzero(
             np.add.reduceat(_count_bits(values), pieces.first) > _count_bits(total)
         )
@@ -301,11 +300,11 @@ class _State:
 
 
 def _count_bits(words: UInt64Array) -> IntArray:
-    """Return how many bits are set in each row of words."""
+    """Return the number of set bits in each row of words."""
     counts: IntArray = np.unpackbits(words.view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
     return counts
 
 
 def _unit_words(number: NDArray[np.integer]) -> UInt64Array:
-    """Return words of which the bits of some numbers are set, of each its own."""
+    """Return one word for each number, with the bit ``number % 64`` set."""
     return np.left_shift(np.uint64(1), (number % 64).astype(np.uint64))

@@ -1,9 +1,9 @@
-"""Apply recipes: texts of rules that split a collective into motifs, one after another.
+"""Apply recipes: texts with a sequence of rules that split a collective into motifs.
 
-``levels(8).seg(4)`` makes phases of an allreduce, and four segments of each. A rule applies to all
-motifs from the rules before it to which it applies. A segment waits only for earlier segments with
-the same elements. ``levels(3+5)`` has groups of three and of five ranks. ``merge`` may come first
-only, and turns several collectives into one.
+For example, ``levels(8).seg(4)`` makes the phases of an allreduce, and four segments of each phase.
+Each rule splits all motifs from the previous rules that it can split. A segment waits only for
+segments of earlier phases with the same elements. ``levels(3+5)`` has groups of three and of five
+ranks. ``merge`` is only valid as the first rule. It merges several collectives into one.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class RecipeTerm:
     """A rule of a recipe, with its parameters.
 
     Attributes:
-        numbers: Parameters of the rule: one number, or sizes that add up. For lanes: their weights.
-        channels: For lanes: channel of each.
-        most_bytes: For segments: largest size of each. 0: their number is given.
+        name: Name of the rule.
+        numbers: Parameters of the rule: numbers or sizes of groups. For lanes: weight of each lane.
+        channels: For lanes: channel of each lane.
+        most_bytes: For segments: largest size of a segment. 0: ``numbers`` has their number.
     """
 
     name: str
@@ -55,7 +56,7 @@ class RecipeTerm:
     most_bytes: int = 0
 
     def __str__(self) -> str:
-        """Return it as recipes have it."""
+        """Return the rule in the notation of recipes."""
         numbers = ["+".join(map(str, parts)) for parts in self.numbers]
         if self.channels:
             pairs = zip(self.channels, numbers, strict=True)
@@ -66,21 +67,21 @@ class RecipeTerm:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Rules, the first first. None at all leaves a collective as it is."""
+    """A sequence of rules. An empty sequence leaves a collective unsplit."""
 
     terms: tuple[RecipeTerm, ...] = ()
 
     def __str__(self) -> str:
-        """Return its text; ``whole`` where it has no rule."""
+        """Return the text of the recipe. Without rules: ``whole``."""
         return ".".join(map(str, self.terms)) or "whole"
 
 
 def parse_recipe(text: str) -> Recipe:
-    """Return the recipe that a text says.
+    """Parse a recipe.
 
     Raises:
-        ParameterError: it says none.
-        UnknownNameError: a rule does not exist.
+        ParameterError: The text is not a valid recipe.
+        UnknownNameError: A rule does not exist.
     """
     plain = "".join(text.split())
     if len(plain) > MAX_TEXT:
@@ -139,16 +140,17 @@ def _parse_term(name: str, text: str) -> RecipeTerm:
 
 
 def apply_recipe(motif: Motif | Sequence[Motif], recipe: Recipe, item_bytes: int = 1) -> Motifs:
-    """Return the motifs that a recipe makes, numbered from 0, each after those that it waits for.
+    """Apply a recipe, and return the verified motifs in topological order.
 
     Args:
         motif: Motif to split, or several collectives, which the recipe's first rule merges.
+        recipe: Recipe to apply.
         item_bytes: Bytes of an element.
 
     Raises:
-        ParameterError: A rule applies to none of the motifs before it. There would be motifs
-            without an element, or too many. Or they fail verification: for example, two parts of a
-            broadcast deliver the root's data to it while the other sends them.
+        ParameterError: A rule does not apply to any motif, or makes too many motifs, or motifs
+            without elements. Or the motifs fail verification: for example, a part of a broadcast
+            delivers the root's data to the root while another part sends them.
     """
     terms = recipe.terms
     merges = bool(terms) and terms[0].name == MERGE
@@ -171,7 +173,7 @@ def apply_recipe(motif: Motif | Sequence[Motif], recipe: Recipe, item_bytes: int
 
 
 def _apply_term(motifs: Motifs, term: RecipeTerm, item_bytes: int) -> Motifs:
-    """Return motifs after a rule was applied to all that it is of."""
+    """Apply a rule to all motifs that it can split, and keep the others."""
     refused, parts = list[ParameterError](), list[Motifs]()
     for motif in motifs:
         try:
@@ -202,7 +204,7 @@ def _apply_rule(term: RecipeTerm, motif: Motif, item_bytes: int) -> Motifs:
         if term.most_bytes:
             numbers = ((_segment_count(motif, term.most_bytes, item_bytes),),)
         motifs = _RULE_BY_NAME[term.name].apply(motif, numbers)
-    check_work(sum(map(execution_work, motifs)))  # before it is looked at cell by cell
+    check_work(sum(map(execution_work, motifs)))  # before elements are counted
     if empty := sum(not element_count(part) for part in motifs):
         raise ParameterError(
             f"{term} leaves {format_count(empty, 'motif')} of the {len(motifs)} that it makes of a "
@@ -212,7 +214,7 @@ def _apply_rule(term: RecipeTerm, motif: Motif, item_bytes: int) -> Motifs:
 
 
 def _segment_count(motif: Motif, most_bytes: int, item_bytes: int) -> int:
-    """Return the number of segments of a rank's largest buffer."""
+    """Return the number of segments of at most some bytes in a rank's largest buffer."""
     elements = element_count(motif)
     if motif.collective == "alltoall":
         elements = -(-elements // motif.max_group_size)
@@ -226,7 +228,7 @@ def _segment_count(motif: Motif, most_bytes: int, item_bytes: int) -> int:
 
 
 def _chain_motifs(motifs: Motifs, parts: Sequence[Motifs]) -> Motifs:
-    """Return the parts of motifs, each after the earlier parts with the same elements."""
+    """Return the parts of motifs. A part waits for parts of predecessors with the same elements."""
     first = [sum(map(len, parts[:k])) for k in range(len(parts))]
     spans = [[spans_of(piece) for piece in batch] for batch in parts]
     after = list[set[int]]()
@@ -248,7 +250,7 @@ def _chain_motifs(motifs: Motifs, parts: Sequence[Motifs]) -> Motifs:
 
 
 def _transitive_reduction(after: Sequence[set[int]]) -> list[tuple[int, ...]]:
-    """Return whom each waits for, without whom these wait for. They come before it."""
+    """Return the transitive reduction of dependencies. Predecessors have smaller indices."""
     reach, direct = list[int](), list[tuple[int, ...]]()
     for waits in after:
         beyond = 0

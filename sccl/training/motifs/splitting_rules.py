@@ -1,15 +1,16 @@
 """Define rules of recipes, which split one motif into several with the same effect.
 
-A rule handles one group at a time, and its results for several groups run side by side. Each rule
-names its collectives. It raises :class:`~sccl.errors.ParameterError` with its requirement if it
-does not apply. :mod:`sccl.training.motifs.motif_judge` verifies the results.
+A rule splits one group at a time, and its results for several groups run in parallel. Each rule
+names the collectives that it splits. If it does not apply, it raises
+:class:`~sccl.errors.ParameterError` with its requirement. The results are verified by
+:mod:`sccl.training.motifs.motif_judge`.
 
-The rule of levels has a phase inside groups of ranks and a phase across them. If all groups have
-one size, ranks at equal places communicate across groups. Otherwise each element has one holder in
-every group. Reductions run among its holders, and distributions reach them first. The moved
-elements are divided evenly among the ranks of each group. Cuts of one group therefore fall between
-those of another, and a rank may communicate with several ranks of another group. An alltoall cannot
-be divided like this, so its cells stay whole and are dealt out in turn.
+The rule ``levels`` makes a phase inside groups of ranks and a phase across groups. If all groups
+have one size, ranks at equal places communicate across groups. Otherwise each element has one
+holder in every group. Holders reduce an element among themselves, or receive it before it is
+distributed inside groups. The moved elements are divided evenly among the ranks of each group, so
+groups of different sizes are divided at different elements, and a rank may communicate with several
+ranks of another group. The cells of an alltoall are not divided, but dealt out round-robin.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from sccl.training.motifs.collective_motif import NAMES, even_offsets
 from sccl.training.motifs.motif_judge import check_work
 
 Motifs = tuple[Motif, ...]
-"""Motifs, each with the numbers of those that it waits for in this tuple."""
+"""Motifs. The predecessors of a motif are indices in the tuple."""
 
 Number = tuple[int, ...]
-"""Parameter of a rule: a number, or the sizes of groups that add up to one."""
+"""Parameter of a rule: one number, or the sizes of all groups, such as (3, 5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,10 @@ class MotifRule:
     """A rule of recipes.
 
     Attributes:
-        collectives: Collectives that it splits.
-        split: Function from a motif of one group, and the numbers of the recipe, to motifs.
-        parameters: Description of these numbers, for messages and documents. Empty: it has none.
+        name: Name in recipes.
+        collectives: Collectives that the rule splits.
+        split: Function from a motif of one group, and the rule's parameters, to motifs.
+        parameters: Description of the parameters, for messages and documents. Empty: none.
         description: Description of the result, for documents.
         source: Source of the rule.
     """
@@ -52,7 +54,7 @@ class MotifRule:
     source: str
 
     def apply(self, motif: Motif, numbers: Sequence[Number]) -> Motifs:
-        """Return the motifs that it makes of a motif with any number of groups.
+        """Split a motif with any number of groups.
 
         Raises:
             ParameterError: The rule does not apply. The message states its requirement.
@@ -86,13 +88,15 @@ def select_places(values: Sequence[T], places: Iterable[int]) -> tuple[T, ...]:
 
 
 def groups_of(rule: str, sizes: Number, places: int) -> list[range]:
-    """Return places of consecutive ranks, group by group.
+    """Return the places of each group of consecutive ranks.
 
     Args:
-        sizes: of all groups, or of each but the last, which may be smaller, as one number.
+        rule: Name of the rule, for messages.
+        sizes: Sizes of all groups, or one size. Then the last group may be smaller.
+        places: Number of ranks.
 
     Raises:
-        ParameterError: these are no groups of so many ranks.
+        ParameterError: The sizes do not divide the ranks into groups.
     """
     said = f"{rule}({'+'.join(map(str, sizes))}) splits {places} ranks into groups"
     if len(sizes) == 1:
@@ -151,7 +155,7 @@ def _level_phases(motif: Motif, share: MotifShare, groups: Sequence[range]) -> t
 
 
 def _allreduce_phases(motif: Motif, share: MotifShare, groups: Sequence[range]) -> _Phases:
-    """Return phases of an allreduce: each rank of a group reduces a part, and then with others."""
+    """Return the phases of an allreduce: reduce a part per rank of a group, then across groups."""
     start, stop = motif.span(share, 0)
     cells = [even_offsets(start, stop, len(group)) for group in groups]
     inner = [
@@ -168,7 +172,7 @@ def _allreduce_phases(motif: Motif, share: MotifShare, groups: Sequence[range]) 
 
 
 def _part_index(ends: Sequence[int], element: int, group: range) -> int:
-    """Return the place of a group whose part an element lies in, given where parts end."""
+    """Return the place in a group whose part contains an element, given the offsets of parts."""
     low, high = 0, len(group)
     while high - low > 1:
         middle = (low + high) // 2
@@ -178,7 +182,7 @@ def _part_index(ends: Sequence[int], element: int, group: range) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _OwnedSpan:
-    """Elements that have one holder in each group: that of their owner is the owner itself."""
+    """Elements with the same holder in each group. The owner is the holder in its own group."""
 
     start: int
     stop: int
@@ -187,7 +191,7 @@ class _OwnedSpan:
 
 
 def _owned_phases(motif: Motif, share: MotifShare, groups: Sequence[range]) -> _Phases:
-    """Return phases of an allgather or a reducescatter, of groups of different sizes."""
+    """Return the phases of an allgather or a reducescatter for groups of different sizes."""
     check_work(len(share.group) * len(groups) ** 2)
     pieces = list(_owned_spans(motif, share, groups))
     if not pieces:
@@ -212,13 +216,13 @@ def _owned_phases(motif: Motif, share: MotifShare, groups: Sequence[range]) -> _
 
 
 def _owned_spans(motif: Motif, share: MotifShare, groups: Sequence[range]) -> Iterator[_OwnedSpan]:
-    """Yield all that moves, cut where it has other holders."""
+    """Yield all moved elements, divided where holders change."""
     for owner in groups:
         spans = [(place, motif.span(share, cell)) for place in owner for cell in share.owns[place]]
         size = sum(stop - start for _, (start, stop) in spans)
         others = [(group, even_offsets(0, size, len(group))) for group in groups]
         cuts = sorted({end for group, ends in others if group != owner for end in ends})
-        done = 0  # elements of the group's data so far, in one row
+        done = 0  # offset in the concatenated data of the group
         for place, (start, stop) in spans:
             inner = [cut for cut in cuts if done < cut < done + stop - start]
             for low, high in pairwise((done, *inner, done + stop - start)):
@@ -232,7 +236,7 @@ def _owned_spans(motif: Motif, share: MotifShare, groups: Sequence[range]) -> It
 
 
 def _uniform_owned_phases(share: MotifShare, groups: Sequence[range]) -> _Phases:
-    """Return phases of an allgather or a reducescatter: across by equal places."""
+    """Return the phases of an allgather or a reducescatter for groups of one size."""
     lanes = list(zip(*groups, strict=True))
     together = tuple(tuple(chain.from_iterable(select_places(share.owns, a))) for a in lanes)
     inner = [
@@ -245,7 +249,10 @@ def _uniform_owned_phases(share: MotifShare, groups: Sequence[range]) -> _Phases
 
 
 def _uniform_exchange_phases(share: MotifShare, groups: Sequence[range]) -> _Phases:
-    """Return phases of an alltoall: inside to who has the place of the target, and then there."""
+    """Return the phases of an alltoall for groups of one size.
+
+    Data first go to the rank of the group with the target's place, and then across groups.
+    """
     group, lanes = share.group, list(zip(*groups, strict=True))
     wanted = tuple(tuple(chain.from_iterable(select_places(share.wants, a))) for a in lanes)
     owned = tuple(
@@ -269,10 +276,10 @@ def _uniform_exchange_phases(share: MotifShare, groups: Sequence[range]) -> _Pha
 
 
 def _exchange_phases(share: MotifShare, groups: Sequence[range]) -> _Phases:
-    """Return phases of an alltoall of groups of different sizes.
+    """Return the phases of an alltoall for groups of different sizes.
 
-    Targets outside of a group are dealt out among its ranks. Each rank collects the data of all
-    ranks of the group for its targets.
+    Targets outside a group are assigned to its ranks round-robin. Each rank collects the data of
+    all ranks of the group for its targets.
     """
     if not all(share.owns) or not all(share.wants):
         raise ParameterError(
@@ -324,7 +331,7 @@ MAX_SEGMENTS = 4096
 
 
 def split_by_weights(motif: Motif, weights: Sequence[int]) -> Motifs:
-    """Return parallel motifs over parts of every cell, as large as some weights say."""
+    """Return parallel motifs over parts of every cell, with sizes in proportion to weights."""
     (low, high), total = motif.part, sum(weights)
     ends = [low + (high - low) * Fraction(sum(weights[:k]), total) for k in range(len(weights) + 1)]
     return tuple(replace(motif, part=pair) for pair in pairwise(ends))
@@ -340,7 +347,8 @@ def _split_in_segments(motif: Motif, numbers: Sequence[Number]) -> Motifs:
 def _split_by_offsets(motif: Motif, num_parts: int) -> Motifs:
     """Return parallel all-to-alls of consecutive offsets.
 
-    SYNDICATE's slice 0 also has offset 0: a rank's data for itself, which do not move.
+    Offset 0 belongs to the first part, as in SYNDICATE. It is a rank's data for itself, which do
+    not move.
     """
     offsets = motif.offsets or tuple(range(motif.max_group_size))
     _check_range("spline", num_parts, "offsets", len(offsets))
@@ -408,7 +416,7 @@ def _split_by_sources(motif: Motif, numbers: Sequence[Number]) -> Motifs:
 
 
 def _even_ownership(motif: Motif) -> MotifShare:
-    """Return the share of a group, in which each rank owns a part of the elements."""
+    """Return the share of a group, with elements divided evenly among the ranks as owners."""
     (share,) = motif.shares
     places = len(share.group)
     cells = even_offsets(*motif.span(share, 0), places)
@@ -475,5 +483,5 @@ RULES = (
 
 
 def recipe_rules() -> tuple[MotifRule, ...]:
-    """Return all that recipes have, but lanes, which name channels."""
+    """Return all rules except ``lanes``, whose parameters are channels, and ``merge``."""
     return RULES

@@ -1,4 +1,4 @@
-"""Offers: options of a collective as they are found, and which of them are worth a search."""
+"""Candidate options of a collective, and the selection of those for the search."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ _MAX_SLOWDOWN = 8
 
 @dataclass(frozen=True, eq=False)
 class CandidateOption:
-    """An option that is not yet written down.
+    """An option before its selection.
 
     Attributes:
-        parts: of each motif its channel, its carrier and its cost.
-        after: of each motif, whom it waits for.
-        is_protected: whether it is kept unless another one is better, and leaves others as much.
+        recipe: Recipe of the option.
+        parts: Channel number, carrier, and cost of each motif.
+        after: Predecessors of each motif.
+        bitwise: Whether it keeps the order of reduction of the default.
+        is_protected: Whether to keep the option unless another one is as good and has no higher
+            peak loads.
     """
 
     recipe: str
@@ -35,22 +38,22 @@ class CandidateOption:
 
     @cached_property
     def work(self) -> IntArray:
-        """Return the time for which it takes each pipe, nanoseconds times thousandths."""
+        """Return the work on each pipe: nanoseconds times load in thousandths, over all motifs."""
         rows = np.stack([cost.loads * cost.ns for _, _, cost in self.parts])
         totals: IntArray = rows.sum(axis=0)
         return totals
 
     @cached_property
     def peak_loads(self) -> IntArray:
-        """Return the most that it loads each pipe with."""
+        """Return the largest load of each pipe by a motif, in thousandths."""
         max_loads: IntArray = np.stack([cost.loads for _, _, cost in self.parts]).max(axis=0)
         return max_loads
 
     @cached_property
     def ns(self) -> int:
-        """Return a lower bound on its time alone.
+        """Return a lower bound on the isolated duration, in nanoseconds.
 
-        Motifs that block each other take longer.
+        The duration is longer if motifs block each other.
         """
         ends: list[int] = []
         for (_, _, cost), waits in zip(self.parts, self.after, strict=True):
@@ -59,12 +62,12 @@ class CandidateOption:
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """Return the channels that it uses."""
+        """Return the numbers of used channels, ascending."""
         return tuple(sorted({channel for channel, _, _ in self.parts}))
 
 
 def non_dominated(offers: Sequence[CandidateOption]) -> list[CandidateOption]:
-    """Return the default, and others that are not far slower and that nothing beats."""
+    """Return the default, and options that are not far slower and that no other dominates."""
     best_ns = min(made.ns for made in offers)
     rows = [made for made in offers if made.ns <= _MAX_SLOWDOWN * best_ns or made is offers[0]]
     return [
@@ -84,7 +87,7 @@ def explain_omissions(
     Args:
         offers: All derived options.
         alive: Options that no other dominates.
-        kept_offers: Options of these that are kept.
+        kept_offers: Selected options.
     """
     taken, good = {made.recipe for made in kept_offers}, {made.recipe for made in alive}
     best_ns = min(made.ns for made in offers)
@@ -103,7 +106,11 @@ def explain_omissions(
 
 
 def select_candidates(alive: Sequence[CandidateOption], limit: int) -> list[CandidateOption]:
-    """Return the default, and others of those that nothing beats, by turns of sets of channels."""
+    """Return the default, protected options, and up to ``limit`` options in all of the others.
+
+    Sets of channels take turns, each with its fastest options first. The limit grows with the
+    number of protected options.
+    """
     queues: dict[tuple[int, ...], list[tuple[int, CandidateOption]]] = {}
     turns: Counter[object] = Counter()
     for made in sorted(alive[1:], key=lambda offer: offer.ns):
@@ -111,10 +118,10 @@ def select_candidates(alive: Sequence[CandidateOption], limit: int) -> list[Cand
             continue
         turns[made.channels, made.recipe] += 1
         queues.setdefault(made.channels, []).append((turns[made.channels, made.recipe], made))
-    for queue in queues.values():  # the best of each recipe before the second best of any
+    for queue in queues.values():  # the fastest of each recipe first, then the second ones
         queue.sort(key=lambda row: row[0])
     kept_offers = [alive[0], *(made for made in alive[1:] if made.is_protected)]
-    limit += len(kept_offers) - 1  # those are there beside as many as there are without them
+    limit += len(kept_offers) - 1  # protected options do not displace others
     while len(kept_offers) < limit and any(queues.values()):
         for queue in queues.values():
             if queue and len(kept_offers) < limit:
@@ -123,12 +130,12 @@ def select_candidates(alive: Sequence[CandidateOption], limit: int) -> list[Cand
 
 
 def _dominates(rows: Sequence[CandidateOption], first: int, second: int) -> bool:
-    """Return whether an option is as good as another in all, and better or earlier in the row."""
+    """Return whether an option is as good as another in all costs, and better or earlier."""
     a, b = rows[first], rows[second]
     if a.after != b.after or a.ns > b.ns or not (a.work <= b.work).all():
         return False
     if (
         b.is_protected and (a.peak_loads > b.peak_loads).any()
-    ):  # it takes longer, so that others have more of a link
+    ):  # it is slower, but leaves more of a link to others
         return False
     return first < second or a.ns < b.ns or bool((a.work < b.work).any())

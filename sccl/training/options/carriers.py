@@ -1,9 +1,9 @@
-"""Define carriers: the transfers between ranks that implement a motif, step after step.
+"""Define carriers: patterns of transfers between ranks that implement a motif in steps.
 
-Each carrier is a pattern known from frameworks, applied to every group of a motif at once. A step
-sends data that exist before it. In reductions, a transfer is added at its target in all steps
-except those that distribute results. A ring visits the ranks of a group along links of the machine,
-if links join them in a ring.
+Each carrier is a pattern known from frameworks, such as a ring. It is applied to all groups of a
+motif at once. A step sends only data that exist before the step. In reductions, targets add the
+transfers they receive, except in steps that distribute results. A ring follows links of the machine
+if these join the ranks of the group in a ring.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from sccl.training.motifs.collective_motif import NAMES, even_offsets
 from sccl.training.motifs.extents import cells_of, floor_part, list_exchanges
 
 _MAX_RANKS = 16
-"""Ranks of a group whose links are looked at."""
+"""Largest number of ranks of a group for which a ring along links is searched."""
 
 _MAX_TRIES = 20_000
-"""Links that are looked at."""
+"""Largest number of links that the search for a ring visits."""
 
 
 def rank_order(group: IntArray) -> IntArray:
-    """Return the places of a group by rank, in which order those of a node lie together."""
+    """Return the places of a group in the order of ranks, so ranks of a node are adjacent."""
     return np.argsort(group, kind="stable")
 
 
 class LinkedRings:
-    """Rings along a machine's links, of which those with more bandwidth come first."""
+    """Searches rings along the links of a machine, and prefers links with more bandwidth."""
 
     def __init__(self, topology: Topology) -> None:
         self._next: dict[int, list[int]] = {}
@@ -44,7 +44,7 @@ class LinkedRings:
         self._ring_cache: dict[tuple[int, ...], list[int] | None] = {}
 
     def __call__(self, group: IntArray) -> IntArray:
-        """Return the places of a group along a ring of links. By number, if there is none."""
+        """Return the places of a group along a ring of links, or by rank if there is no ring."""
         ranks = tuple(sorted(group.tolist()))
         if ranks not in self._ring_cache:
             few = 2 < len(ranks) <= _MAX_RANKS and self._next
@@ -56,7 +56,7 @@ class LinkedRings:
         return np.array([place[rank] for rank in ring], np.int64)
 
     def _find_ring(self, ranks: tuple[int, ...]) -> list[int] | None:
-        """Return ranks of which each has a link to the next, and the last to the first."""
+        """Return a cycle of links through all ranks, by depth-first search. None: none found."""
         wanted, path = set(ranks), [ranks[0]]
         left = [iter(self._next.get(ranks[0], ()))]
         for _ in range(_MAX_TRIES):
@@ -75,15 +75,15 @@ class LinkedRings:
 
 
 class Transfers(NamedTuple):
-    """Transfers, one per row, step after step.
+    """Transfers in the order of steps. All attributes have shape (transfers,).
 
     Attributes:
-        step: Step, from 0 on, without gaps.
-        start: First element.
-        stop: End of the elements (exclusive). There is at least one.
-        source: Source rank.
-        target: Target rank.
-        reduces: Whether the target reduces it into its own value.
+        step: Step of each transfer, from 0 on, without gaps.
+        start: First element of each transfer.
+        stop: End of the elements (exclusive). Each transfer has at least one element.
+        source: Source rank of each transfer.
+        target: Target rank of each transfer.
+        reduces: Whether the target reduces the transfer into its own value.
     """
 
     step: IntArray
@@ -95,7 +95,7 @@ class Transfers(NamedTuple):
 
 
 RingOrder = Callable[[IntArray], IntArray]
-"""Return the places of a group, given its ranks, in the order of a ring."""
+"""Function from the ranks of a group to the places of the group in the order of a ring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ _Block = tuple[IntArray, ...]
 
 
 def _concatenate_blocks(blocks: Iterable[_Block]) -> Transfers:
-    """Return blocks of rows, each of six columns, in the order of steps."""
+    """Return the transfers of blocks with six columns, sorted by step, without empty transfers."""
     all_blocks = list(blocks)
     if not all_blocks:
         empty = np.empty(0, np.int64)
@@ -126,7 +126,7 @@ def _concatenate_blocks(blocks: Iterable[_Block]) -> Transfers:
     columns = [np.concatenate(pieces) for pieces in zip(*all_blocks, strict=True)]
     kept = columns[1] < columns[2]
     columns = [column[kept] for column in columns]
-    few = columns[0].max(initial=0) < 2**16  # then it takes a tenth
+    few = columns[0].max(initial=0) < 2**16  # sorting then takes a tenth of the time
     order = np.argsort(columns[0].astype(np.uint16) if few else columns[0], kind="stable")
     step = columns[0][order]
     step = np.cumsum(np.concatenate([[False], step[1:] != step[:-1]])[: len(step)])
@@ -137,12 +137,12 @@ def _concatenate_blocks(blocks: Iterable[_Block]) -> Transfers:
 def _build_block(
     step: IntArray, span: IntArray, source: IntArray, target: IntArray, adds: int
 ) -> _Block:
-    """Return rows: of spans (rows of two), of steps and of ranks."""
+    """Return the columns of transfers. ``span`` has shape (transfers, 2): start and end."""
     return (step, span[:, 0], span[:, 1], source, target, np.full(len(step), adds))
 
 
 def _cell_spans(motif: Motif, share: MotifShare) -> tuple[IntArray, IntArray]:
-    """Return the spans of the cells that a group moves, and the place that owns each. -1: none."""
+    """Return the spans of the cells that a group moves, and the owner's place. -1: no owner."""
     owns = share.owns or ((*range(len(share.cells) - 1),),)
     place = np.repeat(np.arange(len(owns)) if share.owns else -1, [len(cells) for cells in owns])
     number = np.array([cell for cells in owns for cell in cells], np.int64)
@@ -153,7 +153,7 @@ def _cell_spans(motif: Motif, share: MotifShare) -> tuple[IntArray, IntArray]:
 
 
 def _part_spans(motif: Motif, share: MotifShare, count: int) -> IntArray:
-    """Return the spans of equal numbers of parts of each cell of a group: [cell, part, end]."""
+    """Divide each cell of a group into ``count`` parts. Shape of spans: (cells, count, 2)."""
     spans, _ = _cell_spans(motif, share)
     rows = [even_offsets(start, stop, count) for start, stop in spans.tolist()]
     ends = np.array(rows, np.int64).reshape(len(spans), -1)
@@ -161,9 +161,9 @@ def _part_spans(motif: Motif, share: MotifShare, count: int) -> IntArray:
 
 
 def _direct_transfers(motif: Motif, _order: RingOrder = rank_order) -> Transfers:
-    """Return transfers from every rank to every destination, all at once.
+    """Return direct transfers from every rank to every destination, in one step.
 
-    An allreduce is a reducescatter followed by an allgather.
+    An allreduce takes two steps: a reducescatter, then an allgather.
     """
     if motif.collective == "alltoall":
         start, stop, source, target = list_exchanges(motif)
@@ -207,7 +207,7 @@ def _root_block(
 ) -> _Block:
     """Return the direct transfers between a root and all others."""
     others = np.delete(group, root)
-    if place.min(initial=0) < 0:  # all of it, to or from each
+    if place.min(initial=0) < 0:  # each rank receives or sends all elements
         span, far = np.repeat(spans, len(others), axis=0), np.tile(others, len(spans))
     else:
         away = place != root
@@ -221,7 +221,7 @@ def _root_block(
 def _ring_transfers(motif: Motif, ring_of: RingOrder = rank_order) -> Transfers:
     """Return the transfers around a ring of the ranks of each group.
 
-    To or from a root they use a chain, in as many pieces as there are ranks.
+    A broadcast or reduce uses a chain that starts or ends at the root, with one piece per rank.
     """
     blocks: list[_Block] = []
     for share in motif.shares:
@@ -239,14 +239,14 @@ def _ring_transfers(motif: Motif, ring_of: RingOrder = rank_order) -> Transfers:
             owned = [(parts[k], k) for k in range(count)]
         else:
             spans, place = _cell_spans(motif, share)
-            at = np.argsort(order, kind="stable")  # of each place, where it is in the ring
+            at = np.argsort(order, kind="stable")  # position of each place in the ring
             owned = [(spans[place == k], int(at[k])) for k in range(count)]
         steps = count - 1
         gathers = motif.collective != "reducescatter"
         for span, owner in owned:
-            if motif.is_combining:  # it ends at its owner
+            if motif.is_combining:  # the reduced part ends at its owner
                 blocks += [_ring_block(ring, span, owner + 1, 0, adds=1)]
-            if gathers:  # it begins at its owner
+            if gathers:  # the part starts at its owner
                 blocks += [
                     _ring_block(ring, span, owner, steps if motif.is_combining else 0, adds=0)
                 ]
@@ -254,7 +254,7 @@ def _ring_transfers(motif: Motif, ring_of: RingOrder = rank_order) -> Transfers:
 
 
 def _ring_block(ring: IntArray, span: IntArray, begin: int, first_step: int, adds: int) -> _Block:
-    """Return the path of a part from a place of a ring, over all hops except the last."""
+    """Return the transfers of a part around a ring, from position ``begin`` over P - 1 hops."""
     hops = np.arange(len(ring) - 1)
     source, target = (begin + hops) % len(ring), (begin + hops + 1) % len(ring)
     many = len(span)
@@ -268,7 +268,7 @@ def _ring_block(ring: IntArray, span: IntArray, begin: int, first_step: int, add
 
 
 def _chain_block(motif: Motif, share: MotifShare, order: IntArray) -> _Block:
-    """Return the transfers from the first of some places to the last, or back, in pieces."""
+    """Return the pipelined transfers along a chain of places, from or to the first one."""
     ranks = np.array(share.group, np.int64)[order]
     pieces = _part_spans(motif, share, len(ranks)).reshape(-1, 2)
     hops = np.arange(len(ranks) - 1)
@@ -283,7 +283,7 @@ def _chain_block(motif: Motif, share: MotifShare, order: IntArray) -> _Block:
 def _tree_transfers(motif: Motif, _order: RingOrder = rank_order) -> Transfers:
     """Return the transfers of whole buffers along a binomial tree of the ranks of each group.
 
-    From the root, far hops come first, so that a buffer enters each node once.
+    Towards the leaves the longest hops come first, so a buffer enters each node once.
     """
     blocks: list[_Block] = []
     for share in motif.shares:
@@ -307,7 +307,7 @@ def _tree_transfers(motif: Motif, _order: RingOrder = rank_order) -> Transfers:
 def _tree_level_block(
     ranks: IntArray, spans: IntArray, step: int, far: int, *, inwards: bool
 ) -> _Block:
-    """Return a level of a binomial tree: every other rank of so many, and the one so far on."""
+    """Return a level of a binomial tree, with hops between ranks at the distance ``far``."""
     near = np.arange(0, len(ranks) - far, 2 * far)
     ends = (ranks[near], ranks[near + far])
     source, target = (np.tile(end, len(spans)) for end in (ends[::-1] if inwards else ends))

@@ -1,12 +1,14 @@
 """Model the resources that motifs share: links, shared bandwidths, and streams of ranks.
 
-A machine has many of these, but few matter. Resources with equal loads of all motifs are one, and a
-resource whose loads never exceed those of another needs no check. So ranks with the same work share
-resources, and ranks of two pipeline stages have different ones.
+A fabric has many such pipes, but few of them limit a plan. Pipes of one kind that the same
+collectives load become one resource. A resource whose loads never exceed those of another is
+omitted. So ranks with the same work share resources, and ranks of two pipeline stages have
+different ones.
 
-The remainder of a channel next to a motif is a machine for other collectives. For each link and
-each shared bandwidth it is the unused fraction. Around a switch, that of a rank's port. Fractions
-are rounded down to eighths, and links with less are removed.
+The remainder of a channel is the capacity that a motif leaves free: the unused fraction of each
+link and of each shared bandwidth, and around a switch that of each rank's port. It serves as a
+machine for other collectives. Fractions are rounded down to eighths, and links without an eighth
+are removed.
 """
 
 from __future__ import annotations
@@ -28,16 +30,16 @@ from sccl.errors import ParameterError
 from sccl.topo.degrade import remove_parts
 
 PipeKind = tuple[object, ...]
-"""Common name of equal pipes, and their common properties."""
+"""Key of equal pipes: their common name and properties."""
 
 _ANY_NUMBER = re.compile(r" ?[0-9]+")
 
 _SAFE_INT = 2**62
 _SCALE = FULL_LOAD * 1000
-"""Capacities are of microseconds, and times in nanoseconds."""
+"""Factor to loads in thousandths: capacities are per microsecond, and times in nanoseconds."""
 
 _MAX_SEPARATE_LINK_RANKS = 16
-"""Ranks of a machine, at the most, each of whose links between ranks is looked at by itself."""
+"""Largest number of ranks of a machine whose links between ranks all have separate kinds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,12 +49,12 @@ class FabricPipes:
     Attributes:
         names: Names of all pipes.
         kinds: Kinds of all pipes.
-        link: Numbers of links, those of a channel after those of the previous channel ...
-        pipe: ... and a pipe that each belongs to.
-        first_link: First link of each channel, and the total.
-        first_stream: For each channel, the pipe of the streams of rank 0.
-        capacity: Bytes per microsecond of each pipe except streams, as a numerator ...
-        parts: ... and a denominator.
+        link: Links of all pairs of a link and its pipe. Links are numbered channel after channel.
+        pipe: Pipes of all pairs of a link and its pipe.
+        first_link: First link of each channel, and the total at the end.
+        first_stream: Pipe of the streams of rank 0, for each channel.
+        capacity: Numerator of the bytes per microsecond of each pipe except streams.
+        parts: Denominator of the bytes per microsecond of each pipe except streams.
     """
 
     names: tuple[str, ...]
@@ -65,7 +67,7 @@ class FabricPipes:
     parts: IntArray
 
     def pipe_bytes(self, channel: int, of_links: IntArray) -> IntArray:
-        """Return the load of each pipe from the loads of a channel's links."""
+        """Return the bytes on each pipe, given the bytes on each link of a channel."""
         pairs = self._link_rows(channel)
         amounts = np.zeros(len(self.capacity), np.int64)
         np.add.at(amounts, self.pipe[pairs], of_links[self.link[pairs] - self.first_link[channel]])
@@ -76,10 +78,11 @@ class FabricPipes:
         return np.flatnonzero((self.link >= first) & (self.link < end))
 
     def loads(self, carried: IntArray, ns: int) -> IntArray:
-        """Return the part that so many bytes in so many nanoseconds are of each pipe.
+        """Return the load of each pipe in thousandths, rounded up.
 
-        Returns:
-            In thousandths, rounded up.
+        Args:
+            carried: Bytes on each pipe.
+            ns: Time for them, in nanoseconds.
         """
         up, down = carried * self.parts, self.capacity * ns
         if int(up.max(initial=0)) < _SAFE_INT // _SCALE:
@@ -139,10 +142,10 @@ def build_pipes(fabric: Fabric) -> FabricPipes:
 
 
 def stream_load(channel: Channel) -> int:
-    """Return a motif's load of its channel's streams, so that at most all streams are used.
+    """Return the load of a rank's streams by one motif, in thousandths.
 
-    It is in thousandths. If 1,000 is not divisible by the number of streams, the load is rounded
-    up.
+    As many motifs as there are streams fit, and no more. The load is rounded up only if rounding
+    down would permit one more motif.
     """
     part, left = divmod(FULL_LOAD, channel.streams)
     return part if part * (channel.streams + 1) > FULL_LOAD else part + bool(left)
@@ -153,29 +156,31 @@ class PipeClass:
     """Pipes that are one resource.
 
     Attributes:
-        name: of the resource.
-        pipes: which. The resource is loaded as the most loaded of them.
+        name: Name of the resource.
+        pipes: Numbers of the pipes. The load of the resource is that of the most loaded pipe.
     """
 
     name: str
     pipes: tuple[int, ...]
 
     def load(self, loads: IntArray) -> int:
-        """Return the load of the resource, from those of all pipes."""
+        """Return the load of the resource, given the loads of all pipes."""
         return int(loads[list(self.pipes)].max())
 
 
 def group_pipes(
     pipes: FabricPipes, rows: Sequence[IntArray], used_by: Sequence[int]
 ) -> list[PipeClass]:
-    """Return the resources that have to be looked at.
+    """Return the resources that may limit a plan.
 
-    Pipes of one kind that the same collectives load are one: in a job many ranks do the same at
-    once. That is exact where these are loaded alike, and else allows less than there is room for.
+    Pipes of one kind that the same collectives load become one resource, because many ranks of a
+    job do the same at once. This is exact if the pipes have equal loads, and otherwise
+    conservative.
 
     Args:
-        rows: of each motif that may run, the load of each pipe.
-        used_by: of each motif, the number of its collective.
+        pipes: Pipes of the fabric.
+        rows: Load of each pipe, for each motif that may run.
+        used_by: Number of the collective of each motif.
     """
     if not any(row.any() for row in rows):
         return []
@@ -197,9 +202,9 @@ def group_pipes(
 
 
 def _distinct_columns(loads: IntArray) -> list[int]:
-    """Return the columns that must be checked: the first of equal ones.
+    """Return the columns that no other column dominates, the first of equal ones.
 
-    A column that never exceeds another one is left out: its constraint is implied.
+    The constraint of a dominated column is implied.
     """
     columns, first = np.unique(loads.T, axis=0, return_index=True)
     kept = []
@@ -231,7 +236,7 @@ def _link_label(topology: Topology, edge: Edge) -> str:
 
 
 def _switch_family(topology: Topology, node: int) -> str:
-    """Return the name of a switch without its number; of a rank nothing."""
+    """Return the name of a switch without its number, or an empty string for a rank."""
     if node < topology.ranks:
         return ""
     return topology.switches[node - topology.ranks].name.rstrip("0123456789 ")
@@ -249,7 +254,7 @@ class ResidualChannel:
     """The remainder of a channel.
 
     Attributes:
-        channel: Its number.
+        channel: Number of the channel.
         machine: Remaining links with their remaining speed.
         residual: Remaining load of each pipe of the fabric except streams, in thousandths.
     """
@@ -267,11 +272,11 @@ class ResidualChannel:
         """Return time and loads that fit the remainder, with the time stretched if necessary.
 
         Args:
-            ns: Time without the limit.
-            loads: Load of each pipe meanwhile.
+            ns: Time in nanoseconds without the limit.
+            loads: Load of each pipe during this time, in thousandths.
 
         Raises:
-            ParameterError: It loads a pipe without any remainder.
+            ParameterError: A loaded pipe has no remainder.
         """
         link_loads = loads[: len(self.residual)]
         if (link_loads > 0)[self.residual <= 0].any():
@@ -288,10 +293,13 @@ class ResidualChannel:
 def residual_channel(
     fabric: Fabric, pipes: FabricPipes, channel: int, loads: Sequence[IntArray]
 ) -> ResidualChannel | None:
-    """Return the remainder of a channel next to any of several motifs. None: all or nothing.
+    """Return the remainder of a channel next to any of several motifs.
 
     Args:
-        loads: For each motif: load of each pipe.
+        loads: Load of each pipe, for each motif.
+
+    Returns:
+        Remainder. None: the channel is completely free or completely used.
     """
     links = pipes.first_stream[0]
     used = np.stack(loads).max(axis=0)[:links]

@@ -1,8 +1,8 @@
 """Read tables of measured costs of collectives, which replace modelled ones.
 
-A row has the time of a collective of a group with an option, which is a channel and its carrier:
-``gpu ring``. Between measured sizes, times are interpolated linearly in logarithms. Sizes outside
-by more than a factor of two are refused.
+A row has the time of a collective with an option. The option names a channel and a carrier, such as
+``gpu ring``. Between measured sizes, times are interpolated linearly in logarithms. A size that is
+more than a factor of two outside the measured sizes is refused.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _MAX_ROWS = 10**6
 _NUMBER = r"[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?"
 
 Key = tuple[str, str, int]
-"""A collective, an option, and how many ranks."""
+"""A collective, an option, and the number of ranks."""
 
 
 @dataclass(frozen=True)
 class CostTable:
-    """Times that were measured.
+    """A table of measured times.
 
     Attributes:
-        source: the file.
-        rows: bytes and microseconds, by bytes.
+        source: Name of the file.
+        rows: Pairs of bytes and microseconds for each key, sorted by bytes.
     """
 
     source: str
@@ -58,7 +58,7 @@ class CostTable:
 
     @cached_property
     def digest(self) -> str:
-        """Return the sha256 of its times, ``"sha256:..."``, however its lines stand."""
+        """Return ``"sha256:..."`` of the times. It does not depend on the order of lines."""
         lines = [
             ",".join((key[0], key[1], str(key[2]), str(size), repr(us)))
             for key, times in sorted(self.rows.items())
@@ -67,12 +67,13 @@ class CostTable:
         return f"sha256:{sha256(chr(10).join(lines).encode()).hexdigest()}"
 
     def time_us(self, motif: Motif, channel: str, carrier: str, item_bytes: int) -> float | None:
-        """Return the time of a motif with its launch. None: the table has nothing similar.
+        """Return the time of a motif in microseconds, with its launch.
 
-        Parts of the pattern of an alltoall are not among its collectives.
+        Returns:
+            Time. None: the table has no such collective, as for splines of an alltoall.
 
         Raises:
-            ParameterError: It is outside the measured sizes by more than a factor of two.
+            ParameterError: The size is more than a factor of two outside the measured sizes.
         """
         key = (motif.collective, f"{channel} {carrier}", motif.max_group_size)
         if motif.offsets or key not in self.rows:
@@ -80,13 +81,13 @@ class CostTable:
         return self._interpolate(key, buffer_elements(motif) * item_bytes)
 
     def check_channels(self, channels: Sequence[str]) -> None:
-        """Refuse a table of which a row can be meant for no option.
+        """Check that each row names a channel of the fabric and a carrier.
 
         Args:
-            channels: of the fabric, by name.
+            channels: Names of the channels of the fabric.
 
         Raises:
-            ParameterError: an option names no such channel, or nothing that carries.
+            ParameterError: A row names an unknown channel or carrier.
         """
         carrier_names = [carrier.name for carrier in CARRIERS]
         for collective, option, ranks in self.rows:
@@ -122,13 +123,14 @@ class CostTable:
 
 
 def parse_cost_table(text: str, where: str) -> CostTable:
-    """Return the table in a CSV text, whose first line names its columns.
+    """Return the table of a CSV text, whose first line names its columns.
 
     Args:
-        where: Its file, for messages.
+        text: CSV text.
+        where: Name of the file, for messages.
 
     Raises:
-        FormatError: It has none. The message names the line.
+        FormatError: The text is not a valid table. The message names the line.
     """
     lines = csv.reader(StringIO(text))
     rows: dict[Key, dict[int, float]] = {}
@@ -166,7 +168,7 @@ def _parse_row(line: list[str]) -> tuple[Key, int, float]:
     """Parse a line.
 
     Raises:
-        ParameterError: It is not valid.
+        ParameterError: A field is not valid.
         UnknownNameError: There is no such collective.
     """
     if len(line) != len(COLUMNS):

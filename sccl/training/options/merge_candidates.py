@@ -1,7 +1,7 @@
-"""Find collectives that may be merged, and verify those of a plan.
+"""Find groups of collectives that may be merged, and verify those of a plan.
 
-Mergeable collectives have the same kind, groups, type, root, and reduction, and none depends on
-another, through other operations or through a host program.
+Collectives may be merged if they have the same kind, groups, data type, root, and reduction, and if
+none depends on another, directly, through other operations, or through a host program.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from sccl.errors import InputError, ParameterError
 from sccl.training.scheduling.workload_problem import workload_waits
 
 _MIN_BYTES = 2**16
-"""Bytes: smaller rows are not looked for."""
+"""Smallest size limit in bytes for which groups are formed."""
 
 _SIZE_FACTOR = 4
-"""By so many times rows of the next size are smaller."""
+"""Factor between successive size limits."""
 
 MergeGroup = tuple[str, ...]
-"""Ids of collectives that may be one, in their order."""
+"""Ids of collectives that may be merged into one, in their order."""
 
 
 def merge_buckets(workload: Workload, most_bytes: int) -> list[MergeGroup]:
-    """Return rows of collectives that follow one another, as long as they may be.
+    """Return groups of consecutive mergeable collectives, filled greedily up to a size limit.
 
     Args:
-        most_bytes: of a row, of the largest buffer of a rank.
+        most_bytes: Largest size of a group: bytes of a rank's largest buffer.
 
     Raises:
-        ParameterError: that is not a size.
+        ParameterError: The limit is less than 1.
     """
     if most_bytes < 1:
         raise ParameterError(f"merge is {most_bytes} bytes, expected 1 or more")
@@ -57,9 +57,9 @@ def merge_buckets(workload: Workload, most_bytes: int) -> list[MergeGroup]:
 def list_merge_candidates(
     workload: Workload, most_bytes: int
 ) -> tuple[tuple[MergeGroup, ...], ...]:
-    """Return rows of up to a size, and of up to a quarter of it, and so on: all that differ.
+    """Return the groups for a size limit, a quarter of it, and so on, without repetitions.
 
-    Each of them is offered by itself: a plan may have some of one size, and of another others.
+    Each group is a separate candidate, so a plan may combine groups of different limits.
     """
     candidates: list[tuple[MergeGroup, ...]] = []
     size = most_bytes
@@ -72,7 +72,7 @@ def list_merge_candidates(
 
 
 def list_merge_groups(workload: Workload, most_bytes: int) -> tuple[MergeGroup, ...]:
-    """Return all rows of :func:`list_merge_candidates`, each once. None where nothing is merged."""
+    """Return all groups of :func:`list_merge_candidates`, each once. Empty: no merging."""
     if not most_bytes:
         return ()
     candidates = list_merge_candidates(workload, most_bytes)
@@ -80,7 +80,7 @@ def list_merge_groups(workload: Workload, most_bytes: int) -> tuple[MergeGroup, 
 
 
 def can_merge(workload: Workload, rows: Iterable[Sequence[str]]) -> bool:
-    """Return whether of rows, merged together, none waits for itself."""
+    """Return whether groups can be merged together without a dependency cycle."""
     graph = _ContractedGraph(workload)
     return all(graph.try_contract(row[0], name) for row in rows for name in row[1:])
 
@@ -130,7 +130,7 @@ class _ContractedGraph:
         """Contract an operation into another one, if neither waits for the other.
 
         Returns:
-            Whether it was done.
+            Whether the operation was contracted.
         """
         if self._is_reachable(kept_op, merged_op) or self._is_reachable(merged_op, kept_op):
             return False

@@ -1,8 +1,8 @@
-"""Find fastest paths of messages over a channel, by their times on each link.
+"""Find the fastest routes of messages over a channel, by their times on each link.
 
-A message takes on each link its latency and its bytes over the bandwidth. Within a node it
-therefore uses NVLink, even if a network joins the same ranks by as many links. Among equally fast
-paths, a hash of the pair of nodes selects one at every node, as in :mod:`sccl.sim.message_routes`.
+The time on a link is its latency plus bytes over bandwidth. Within a node a message therefore uses
+NVLink, even if a network joins the same ranks by as few links. Among equally fast routes, a hash of
+both ends and the current node selects the next link, as in :mod:`sccl.sim.message_routes`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MULTIPLE_LINKS = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankRoutes:
-    """Ways of some pairs of ranks.
+    """Routes of pairs of ranks.
 
     Attributes:
-        first: where that of each pair begins in ``link``. One more at the end.
-        link: the links of all, by their places in ``topology.links``.
+        first: Offset of each route in ``link``, and the total at the end.
+        link: Links of all routes, as indices in ``topology.links``.
     """
 
     first: IntArray
@@ -36,7 +36,7 @@ class RankRoutes:
 
 
 class FastestRoutes:
-    """The fastest ways over a machine; sizes that are about alike have the same."""
+    """The fastest routes over a machine. Sizes with equally many binary digits share routes."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -50,13 +50,15 @@ class FastestRoutes:
         self._tables_of: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
 
     def routes_for(self, source: IntArray, target: IntArray, size: int) -> RankRoutes:
-        """Return the path of each pair for messages of some bytes.
+        """Return the route of each pair of ranks for messages of some size.
 
         Args:
-            size: Bytes of each. Only the number of binary digits matters.
+            source: Source rank of each pair.
+            target: Target rank of each pair.
+            size: Bytes of a message. Only the number of binary digits matters.
 
         Raises:
-            UnreachableError: No path leads from some source to its target.
+            UnreachableError: A pair has no route.
         """
         far, cost, only = self._route_tables(max(1, size).bit_length())
         lengths = np.empty(len(source), np.int64)
@@ -77,7 +79,7 @@ class FastestRoutes:
         return RankRoutes(np.concatenate([[0], np.cumsum(lengths)]), link[:used])
 
     def _route_tables(self, digits: int) -> tuple[IntArray, IntArray, IntArray]:
-        """Return the tables of :func:`_trace_routes` for sizes of so many binary digits."""
+        """Return distances, link costs, and unique next links for sizes with these digits."""
         if digits not in self._tables_of:
             clock = Clock.from_topology(self._topology, 2 ** (digits - 1))
             cost = np.array(clock.alpha, np.int64) + np.array(clock.beta[0], np.int64)
@@ -107,12 +109,14 @@ def _distances(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbe
     """Write the distance from each node to a rank into ``far``.
 
     Args:
+        rank: Target rank.
         cost: Cost of each link.
-        first: For each node, index of its first incoming link in ``entering``.
+        first: Offset of the incoming links of each node in ``entering``.
+        entering: Links, sorted by target.
         source: Source of each link.
-        far: Initialized with values larger than any distance.
-        row: Work space, one longer than ``far``: nodes with improved distances.
-        waiting: Work space, as long as ``far``, all False: whether a node is in the row.
+        far: Distances, initialized with larger values. Updated.
+        row: Queue of nodes with improved distances, one entry longer than ``far``.
+        waiting: Whether a node is in the queue. All False.
     """
     far[rank] = 0
     row[0] = rank
@@ -136,13 +140,15 @@ def _distances(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbe
 def _find_unique_links(
     far: IntArray, cost: IntArray, first: IntArray, to: IntArray, only: IntArray
 ) -> None:
-    """Write the next link of fastest paths into ``only``, if it is unique.
+    """Write the next link of the fastest routes into ``only``, if it is unique.
 
     Args:
-        far: By rank, distance of each node to it.
-        first: For each node, index of its first outgoing link.
+        far: Distance from each node to each rank, shape (ranks, nodes).
+        cost: Cost of each link.
+        first: Index of the first outgoing link of each node.
         to: Target of each link.
-        only: By rank and node. Unchanged if there are several.
+        only: Next link to each rank from each node, shape (ranks, nodes). Unchanged if there are
+            several.
     """
     for end in range(far.shape[0]):
         for node in range(far.shape[1]):
@@ -159,7 +165,7 @@ def _find_unique_links(
 def _next_link(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
     begin: int, end: int, node: int, far: IntArray, cost: IntArray, first: IntArray, to: IntArray
 ) -> int:
-    """Return by which of several links a way from a rank to another goes on from a node."""
+    """Return the next link from a node to a rank, selected by a hash among equally fast links."""
     nearer = 0
     for link in range(first[node], first[node + 1]):
         nearer += far[end, to[link]] + cost[link] == far[end, node]
@@ -187,16 +193,18 @@ def _trace_routes(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and nu
     lengths: IntArray,
     path: IntArray,
 ) -> int:
-    """Write the links of a fastest path of each pair. Return their number, -1: too many.
+    """Write the links of a fastest route of each pair. Return their number. -1: too many.
 
     Args:
-        far: By rank, distance of each node to it.
+        source: Source rank of each pair.
+        target: Target rank of each pair.
+        far: Distance from each node to each rank, shape (ranks, nodes).
         cost: Cost of each link.
         only: Result of :func:`_find_unique_links`.
-        first: For each node, index of its first outgoing link.
+        first: Index of the first outgoing link of each node.
         to: Target of each link.
-        lengths: For each pair, number of links. -1: there is no path. Updated.
-        path: All links, pair after pair. Updated.
+        lengths: Number of links of each route. -1: there is no route. Updated.
+        path: Links of all routes, pair after pair. Updated.
     """
     hop = 0
     for row in range(len(source)):

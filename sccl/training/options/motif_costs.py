@@ -1,11 +1,12 @@
-"""Compute the costs of a motif on a channel: its time, and its load of the fabric.
+"""Compute the costs of a motif on a channel: its duration, and its load of each pipe.
 
-A carrier gives transfers between ranks, step after step. Each message takes the fastest path. A
-step ends with its last message. A message takes the latencies of its links, plus the time of the
-fullest pipe on its path for all its data in that step. If ranks forward it, also its own time on
-the hops before and after. If many ranks send to one at once (:class:`~sccl.core.fabric.Incast`),
-more data are sent on the whole path. A synthesizer gets the motif as a pattern of chunks, and its
-plan takes the time of its schedule.
+A pipe is a link, a shared bandwidth, or the streams of a rank. A carrier gives transfers between
+ranks in steps, and a step ends with its last message. Each message takes the fastest route. Its
+time is the sum of the latencies of its links, plus the time of the fullest pipe on its route for
+all data of the step. If ranks forward the message, its own time on the other hops is added. If many
+ranks send to one rank at once (:class:`~sccl.core.fabric.Incast`), more bytes are sent on the whole
+route. A synthesizer receives the motif as a pattern of chunks, and the duration is that of its
+schedule.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.message_routes import FastestRoutes
 
 PlanFunction = Callable[[Topology, Spec, int], Schedule]
-"""Return a schedule of a collective on a machine, of chunks of so many bytes."""
+"""Function from a machine, a collective, and the bytes of a chunk to a schedule."""
 
 
 @dataclass(frozen=True, slots=True)
 class MotifPlanner:
-    """A synthesiser, by its name, that plans motifs."""
+    """A synthesizer that plans motifs, with its name."""
 
     name: str
     plan: PlanFunction
@@ -59,7 +60,7 @@ class MotifCost:
 
     Attributes:
         ns: Nanoseconds from launch to the last arrival.
-        loads: Load of each pipe of the fabric meanwhile, in thousandths.
+        loads: Load of each pipe of the fabric during this time, in thousandths.
     """
 
     ns: int
@@ -71,10 +72,12 @@ class StepMessages(NamedTuple):
 
     Attributes:
         step: Step of each message, ascending, without gaps.
-        size: Useful bytes.
-        sent: Bytes on the links, which incast increases.
-        first: Index of each message's first link in ``link``, and the total.
-        link: Links of the channel, by place.
+        source: Source rank of each message.
+        target: Target rank of each message.
+        size: Useful bytes of each message.
+        sent: Bytes of each message on links, which incast increases.
+        first: Offset of each message in ``link``, and the total at the end.
+        link: Links of all messages, as indices in the links of the channel.
     """
 
     step: IntArray
@@ -87,7 +90,8 @@ class StepMessages(NamedTuple):
 
 
 _RECKONED_S, _ROW_S, _PLANNED_S = 1e-3, 2.5e-7, 1.5e-2
-"""Seconds, about: to reckon a motif, for each of its rows on links, and to plan one."""
+"""Approximate seconds to compute the cost of a motif, per transfer or link of a message, and to
+plan a motif."""
 
 
 class MotifCosts:
@@ -98,7 +102,7 @@ class MotifCosts:
             machines.
 
     Raises:
-        ParameterError: A measurement is of no channel of the fabric, or of no carrier.
+        ParameterError: A measurement names a channel that the fabric does not have, or no carrier.
     """
 
     def __init__(self, fabric: Fabric, measured: CostTable | None = None) -> None:
@@ -124,13 +128,13 @@ class MotifCosts:
         """Return the costs of a motif on a channel with a carrier of its collective.
 
         Args:
-            channel: Its number.
+            channel: Number of the channel.
             item_bytes: Bytes of an element.
-            told_ns: Given time. None: the measured or modelled time.
+            told_ns: Duration to use, in nanoseconds. None: the measured or modelled one.
 
         Raises:
             UnreachableError: The channel does not join ranks that send to one another.
-            ParameterError: It was measured, but for other sizes only.
+            ParameterError: Measurements exist only for other sizes.
         """
         key = (channel, carrier.name, item_bytes, self.shape_number(motif), told_ns)
         if key not in self._cost_cache:
@@ -174,10 +178,10 @@ class MotifCosts:
         An allreduce is a reducescatter followed by an allgather, launched as one.
 
         Args:
-            machine: Remainder of the channel's machine. None: all of it.
+            machine: Remainder of the channel's machine. None: the whole machine.
 
         Raises:
-            InputError: It cannot be planned there.
+            InputError: The synthesizer has no schedule on this machine.
         """
         key = (channel, id(planner), item_bytes, self.shape_number(motif), machine)
         if key not in self._cost_cache:
@@ -197,7 +201,7 @@ class MotifCosts:
         """Return the costs of a motif that uses only the remainder of a channel.
 
         Raises:
-            InputError: The remainder does not join its ranks, or it cannot be planned there.
+            InputError: The remainder does not join the motif's ranks, or has no schedule.
         """
         key = (by.name, item_bytes, self.shape_number(motif), *spare.key)
         if key not in self._cost_cache:
@@ -230,7 +234,7 @@ class MotifCosts:
         item_bytes: int,
         machine: Topology | None = None,
     ) -> list[Schedule]:
-        """Return the schedules of a motif's pattern, one after the other, as of :meth:`planned`."""
+        """Return the schedules of a motif's pattern in sequence, as for :meth:`planned_cost`."""
         parts = apply_recipe(motif, _RING) if motif.collective == "allreduce" else (motif,)
         topology = self.fabric.channels[channel].topology
         self.seconds += _PLANNED_S * len(parts)
@@ -244,7 +248,7 @@ class MotifCosts:
         return self._total_cost(ranks, channel, 0, np.zeros(links, np.int64))
 
     def shape_number(self, motif: Motif) -> int:
-        """Return a number that motifs share which take as much, as far as they were seen."""
+        """Return a number that is equal for motifs of equal cost."""
         if id(motif) not in self._shapes:
             number = self._numbers.setdefault(_cost_shape(motif), len(self._numbers))
             self._shapes[id(motif)] = motif, number
@@ -258,18 +262,20 @@ class MotifCosts:
         occupied: IntArray,
         took: int | None = None,
     ) -> MotifCost:
-        """Return a cost.
+        """Return the cost of a motif, including its launch and its streams.
 
         Args:
-            ps: picoseconds without the launch.
-            occupied: of each link, for how many bytes it is busy.
-            took: nanoseconds instead of that, with the launch.
+            ranks: Ranks whose streams the motif uses.
+            channel: Number of the channel.
+            ps: Modelled duration in picoseconds, without the launch.
+            occupied: Bytes on each link of the channel.
+            took: Duration in nanoseconds with the launch, instead of the modelled one.
         """
         fabric_channel = self.fabric.channels[channel]
         reckoned = ceil(fabric_channel.launch_us * 1000) + -(-ps // _PS_PER_NS)
         ns = max(1, reckoned if took is None else took)
         carried = self.pipes.pipe_bytes(channel, occupied)
-        loads = np.minimum(self.pipes.loads(carried, ns), FULL_LOAD)  # measured, it may be faster
+        loads = np.minimum(self.pipes.loads(carried, ns), FULL_LOAD)  # if measured time is short
         streams = np.zeros(len(self.pipes.names) - len(carried), np.int64)
         first = self.pipes.first_stream[channel] - len(carried)
         streams[first + np.array(sorted(ranks))] = stream_load(fabric_channel)
@@ -280,7 +286,7 @@ class _Channel:
     """A channel, for the costs of messages.
 
     Attributes:
-        routes: Paths over its links.
+        routes: Routes over its links.
         rings: Rings along its links.
     """
 
@@ -330,10 +336,7 @@ class _Channel:
         return StepMessages(step, source, target, size, sent, first, link)
 
     def transfer_time(self, sends: Transfers, item_bytes: int) -> tuple[int, IntArray, int]:
-        """Return the picoseconds that transfers take, and the bytes that links are busy for.
-
-        The last is how many links messages pass in all.
-        """
+        """Return the duration of transfers in picoseconds, bytes on each link, and total hops."""
         links = len(self._alpha)
         occupied = np.zeros(links, np.int64)
         step, _, _, size, sent, bounds, link = self.messages(sends, item_bytes)
@@ -357,7 +360,10 @@ class _Channel:
         return int(np.ceil(each).astype(np.int64).sum()), occupied, len(link)
 
     def _forwarding_ps(self, size: IntArray, by: IntArray, link: IntArray) -> NDArray[np.float64]:
-        """Return the time of messages on hops between ranks, without the longest hop of each."""
+        """Return the time of each message on all its hops between ranks except the longest one.
+
+        Times are in picoseconds.
+        """
         ends = self._target[link] < self._channel.topology.ranks
         totals = np.zeros(len(size))
         if int(ends.sum()) == len(size):
@@ -372,7 +378,7 @@ class _Channel:
         return totals - longest
 
     def _efficiency(self, end: IntArray, size: IntArray) -> NDArray[np.float64]:
-        """Return the useful fraction of each message's bytes, if many arrive at once.
+        """Return the useful fraction of each message's bytes under incast.
 
         Args:
             end: Number of the step and the last link of each message.

@@ -1,4 +1,4 @@
-"""Schedules for the motifs of training steps, by any synthesiser of schedules."""
+"""Plan the motifs of training steps with a synthesizer of schedules."""
 
 from __future__ import annotations
 

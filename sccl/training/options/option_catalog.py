@@ -1,13 +1,12 @@
 """Derive options of a workload's collectives on a fabric: recipes on channels, with carriers.
 
-Source: SYNDICATE (NSDI 2023) section 4.2. Options that another option of the same motifs dominates
-in time and in load of every link are dropped. From the rest, a number that a search can handle is
-kept, some for each set of channels.
+Source: SYNDICATE (NSDI 2023) section 4.2. An option is dropped if another option with the same
+motif dependencies dominates it in time and in work on every link. From the rest, as many are kept
+as a search can handle, some for each set of channels.
 
-Complementary options leave each other their links, so that two collectives run at the same time.
-Each collective is planned on the remainder of a channel: on unused links, and on free fractions of
-used ones. Around a switch, on the remainder of each rank's port. So the two collectives share no
-capacity.
+Complementary options let two collectives run at the same time on one channel. One of them is
+planned on the capacity that an option of the other leaves free: on unused links, on free fractions
+of used links, and, around a switch, on the free fraction of each rank's port.
 """
 
 from __future__ import annotations
@@ -52,12 +51,11 @@ class JobOptions:
     """Options of collectives.
 
     Attributes:
-        by_collective: of each collective, by its id, in the order of the workload: its options, the
-            default
-            first. Those that are alike have the same.
-        resources: that these load, by name.
-        refused: likewise of each collective, the recipes of which it has no option.
-        seconds: that finding them takes, about: the same anywhere.
+        by_collective: Options of each collective by id, in the order of the workload, the default
+            first. Equal collectives share one tuple.
+        resources: Names of the loaded resources.
+        refused: Recipes without an option for each collective by id, with reasons.
+        seconds: Approximate time to derive the options, equal on all machines.
     """
 
     by_collective: Mapping[str, tuple[Option, ...]]
@@ -136,13 +134,13 @@ class OptionCatalog:
         self._refused[op.option_key] = tuple(RefusedRecipe(*reason) for reason in why.items())
 
     def job_options(self, ops: Iterable[CommOp]) -> JobOptions:
-        """Return the options of collectives, of all together.
+        """Return the options of collectives, with resources that all of them share.
 
         Args:
-            ops: of the workload, and such as stand for several of it.
+            ops: Collectives of the workload, and merged collectives.
 
         Raises:
-            InputError: one has no option, and why.
+            InputError: A collective has no option. The message gives the reason.
         """
         all_ops = {op.id: op for op in ops}
         for op in all_ops.values():
@@ -211,7 +209,7 @@ _MAX_RANKS = 16
 """Largest number of ranks of a machine. The synthesizer runs once per pair."""
 
 _MAX_KINDS = 32
-"""Collectives that are planned so, of those that are alike one."""
+"""Largest number of kinds of collectives with complementary options."""
 
 _MAX_RESIDUALS = 4
 """Largest number of remainders per channel, from the fastest options of some collectives."""
@@ -220,7 +218,7 @@ _MAX_CANDIDATES = 2
 """Largest number of such options per collective and channel."""
 
 _MAX_PARTS = 4
-"""Motifs of a recipe."""
+"""Largest number of motifs of a recipe in complementary options."""
 
 _MAX_SLOWDOWN = 2
 """Options slower than the fastest by this factor leave no remainder for others."""
@@ -232,7 +230,7 @@ def find_complements(
     ops: Mapping[Key, CommOp],
     offers: Mapping[Key, Sequence[CandidateOption]],
 ) -> dict[Key, list[CandidateOption]]:
-    """Return further options of collectives, on the remainders of others.
+    """Return complementary options of collectives, on the remainders that others leave.
 
     Args:
         ops: One collective of each kind.
@@ -267,7 +265,7 @@ def _single_channel_candidates(
 
 
 def _recipes_to_try(offers: Sequence[CandidateOption], channel: int) -> tuple[str, ...]:
-    """Return recipes that are tried beside others: none at all, and that of the fastest option."""
+    """Return the recipes for complementary options: no split, and that of the fastest option."""
     recipes = [
         offer.recipe
         for offer in _single_channel_candidates(offers, channel)
@@ -309,7 +307,7 @@ def _candidate_label(offer: CandidateOption) -> str:
     return carriers if offer.recipe == "whole" else f"{offer.recipe} by {carriers}"
 
 
-def _complementary_candidate(  # noqa: PLR0913, PLR0917 - a collective and its concurrent load
+def _complementary_candidate(  # noqa: PLR0913, PLR0917 - independent inputs
     finder: OptionEnumerator,
     planner: MotifPlanner,
     op: CommOp,
@@ -317,7 +315,7 @@ def _complementary_candidate(  # noqa: PLR0913, PLR0917 - a collective and its c
     said: str,
     spare: ResidualChannel,
 ) -> CandidateOption | None:
-    """Return an option on the remainder of a channel. None: the remainder is too small."""
+    """Return an option on the remainder of a channel. None: there is none."""
 
     def carry(motif: Motif) -> tuple[int, str, MotifCost]:
         candidates: list[MotifCarrier | MotifPlanner] = [

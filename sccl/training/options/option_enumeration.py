@@ -1,7 +1,7 @@
 """Enumerate options of a collective: recipes on channels, with carriers and costs.
 
-Recipes depend on the kind of the collective and on the positions of its group on nodes. Their
-motifs are verified before channels carry them.
+The recipes depend on the kind of the collective and on the nodes of its ranks. The motifs of a
+recipe are verified before costs are computed.
 """
 
 from __future__ import annotations
@@ -32,26 +32,25 @@ from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR, CostTable
 from sccl.training.options.motif_costs import MotifCost, MotifCosts, MotifPlanner
 
 CarryFunction = Callable[[Motif], tuple[int, str, MotifCost]]
-"""Return a motif's channel, its carrier, and its cost."""
+"""Function from a motif to its channel, its carrier, and its cost."""
 
 _MIN_LAUNCHES = 4
-"""A part of a collective takes at least this multiple of its launch time, or it is not divided."""
+"""A collective is divided only if each part takes at least this multiple of its launch time."""
 
 _MAX_PLANNED_RANKS = 16
-"""Ranks of a machine for which schedules are planned."""
+"""Largest number of ranks of a machine for which a synthesizer plans schedules."""
 
 _CARRIER_NAMES = frozenset(carrier.name for carrier in CARRIERS)
 
 _UNLIMITED_NS = 10**15
-"""Nanoseconds that stand for a collective that no channel carries whole. It may be divided
-freely.
-"""
+"""Duration in nanoseconds of a collective that no channel carries whole. It may be divided
+freely."""
 
 _NO_RECIPE = "none"
 """Name of the carrier if collectives have different carriers, or none."""
 
 _MAX_MIXED_CHANNELS = 8
-"""Ways to give phases of a recipe to channels."""
+"""Largest number of assignments of phases to channels. Above it, all phases share a channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class OptionEnumerator:
         """Return all options of a collective, the default first.
 
         Raises:
-            InputError: there is none, or its group is outside.
+            InputError: There is no option, or the group has ranks outside the fabric.
         """
         if (last := max(op.members)) >= self.fabric.ranks:
             raise ParameterError(
@@ -120,10 +119,13 @@ class OptionEnumerator:
         return offers
 
     def carry_recipe(self, op: CommOp, recipe: str, carry: CarryFunction) -> CandidateOption | None:
-        """Return an option of a recipe, carried as is told. None: none is to be offered.
+        """Return the option of a recipe whose motifs are carried by a function.
+
+        Returns:
+            Option. None: nothing moves, or the option does not keep a required order of reduction.
 
         Raises:
-            InputError: it is refused, or a motif cannot be carried so.
+            InputError: The recipe is refused, or a motif cannot be carried.
         """
         motif = motif_of(op)
         if motif is None:
@@ -140,10 +142,10 @@ class OptionEnumerator:
         )
 
     def keeps_reduction_order(self, op: CommOp, option: Option) -> bool:
-        """Return whether an option reduces in the order in which its collective does as it is.
+        """Return whether an option keeps the order of reduction of the unsplit collective.
 
         Raises:
-            InputError: its recipe is refused.
+            InputError: The recipe is refused.
         """
         motif = motif_of(op)
         if motif is None:
@@ -165,14 +167,14 @@ class OptionEnumerator:
         return apply_recipe(wholes, parse_recipe(recipe), ITEM_BYTES[op.dtype])
 
     def _launch_only_candidate(self, op: CommOp) -> CandidateOption:
-        """Return the option of a collective that moves nothing: its launch."""
+        """Return the option of a collective that moves nothing, with only a launch."""
         cost = self.costs.launch_cost(op.members, 0)
         return CandidateOption("whole", ((0, CARRIERS[0].name, cost),), ((),), bitwise=True)
 
     def _try_recipes(
         self, op: CommOp, motif: Motif
     ) -> tuple[list[CandidateOption], dict[str, str]]:
-        """Return all options, the default first, and why recipes were refused."""
+        """Return all options, the default first, and the reasons for refused recipes."""
         made, refused = list[CandidateOption](), dict[str, str]()
         default = self._default_carrier(op, motif, refused)
         for recipe in self._recipes_to_try(op, motif, refused):
@@ -185,10 +187,10 @@ class OptionEnumerator:
         return made, refused
 
     def _default_carrier(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> str:
-        """Return the fastest carrier of the whole on the first channel that joins its ranks.
+        """Return the fastest carrier of the unsplit collective on the first channel that joins it.
 
-        If there is none, parts of it may still have carriers, but none is the default. Merged
-        collectives have a common carrier, if it is the same for each of them.
+        If no channel joins all ranks, parts may still have carriers, but there is no default. A
+        merged collective has a default only if it is the same for all its members.
         """
         if op.merged:
             each = {
@@ -205,7 +207,7 @@ class OptionEnumerator:
         return _NO_RECIPE
 
     def _recipes_to_try(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> list[str]:
-        """Return the recipes that are tried; of others it is said why they are not."""
+        """Return the recipes to try, and add the others with reasons to ``refused``."""
         first = MERGE if op.merged else ""
         if self.settings.recipes is not None:
             return [_recipe_starting_with(first, recipe) for recipe in self.settings.recipes]
@@ -235,10 +237,10 @@ class OptionEnumerator:
         return tried
 
     def _recipe_candidates(self, op: CommOp, text: str, default: str) -> list[CandidateOption]:
-        """Return a recipe's options: on each channel by each carrier, and phases mixed.
+        """Return the options of a recipe: each carrier on each channel, and mixed phases.
 
         Raises:
-            InputError: it is refused.
+            InputError: The recipe is refused.
         """
         motifs = self._apply_recipe(op, text)
         if len(motifs) > self.settings.max_motifs:
@@ -280,14 +282,14 @@ class OptionEnumerator:
         return names
 
     def can_plan(self, channel: int) -> bool:
-        """Return whether schedules are planned on a channel: few ranks, which links join."""
+        """Return whether a synthesizer plans on a channel: few ranks, with links between them."""
         machine = self.fabric.channels[channel].topology
         return machine.ranks <= _MAX_PLANNED_RANKS and any(
             max(link.edge) < machine.ranks for link in machine.links
         )
 
     def _channel_choices(self, motifs: Sequence[Motif]) -> list[tuple[int, ...]]:
-        """Return which channels motifs may take: all one, or each phase one of its own."""
+        """Return assignments of motifs to channels. Motifs of one phase have the same channel."""
         names = [channel.name for channel in self.fabric.channels]
         for motif in motifs:
             if motif.channel:
@@ -308,7 +310,10 @@ class OptionEnumerator:
     def _carry_motif(
         self, motif: Motif, channel: int, op: CommOp, wanted: str | None
     ) -> tuple[str, MotifCost]:
-        """Return the carrier of a motif: the requested one, if it supports its collective."""
+        """Return the carrier of a motif and its cost.
+
+        It is the requested carrier if this supports the motif's collective, else the fastest one.
+        """
         planner = self.settings.planner
         if planner is not None and wanted == planner.name:
             size = ITEM_BYTES[op.dtype]
@@ -334,13 +339,13 @@ class OptionEnumerator:
 
 
 def motif_of(op: CommOp) -> Motif | None:
-    """Return a collective as one motif, of all of its groups. None: it moves nothing."""
+    """Return a collective, with all its groups, as one motif. None: it moves nothing."""
     wholes = original_motifs(op)
     return merge_collectives(wholes) if isinstance(wholes, tuple) else wholes
 
 
 def original_motifs(op: CommOp) -> Motif | tuple[Motif, ...] | None:
-    """Return a collective as one motif, or those that it stands for. None: nothing moves."""
+    """Return the motif of a collective, or of each merged collective. None: nothing moves."""
     if op.merged:
         several = tuple(motif for motif in map(motif_of, op.merged) if motif is not None)
         return several or None
@@ -362,7 +367,7 @@ def original_motifs(op: CommOp) -> Motif | tuple[Motif, ...] | None:
 
 
 def _recipe_starting_with(first: str, recipe: str) -> str:
-    """Return a recipe that begins with some rule, if there is one."""
+    """Return a recipe with a rule inserted at its start. Empty rule: the recipe itself."""
     if not first:
         return recipe
     return first if recipe == "whole" else f"{first}.{recipe}"
@@ -376,7 +381,7 @@ def _phase_key(motif: Motif) -> tuple[object, ...]:
 
 
 def _parallel_part_count(recipe: str) -> int:
-    """Return into how many parts, one beside the other, a recipe cuts."""
+    """Return the number of parallel parts that a recipe makes."""
     count = 1
     for term in parse_recipe(recipe).terms:
         if term.name in {"seg", "spline", "sources"}:
@@ -392,10 +397,10 @@ _ORDER_KEEPING_RULES = frozenset({"seg", "spline", "sources", "lanes", MERGE})
 def _is_same_order(
     op: CommOp, text: str, motifs: Sequence[Motif], carriers: Iterable[str], default: str
 ) -> bool:
-    """Return whether a recipe reduces in the order in which the default does, to the last bit.
+    """Return whether a recipe reduces in the order of the default, so results are bitwise equal.
 
-    Directly, and along a tree, each element is reduced in one order wherever it lies; around a ring
-    it begins with another rank for each part.
+    Direct and tree carriers reduce all elements in the same order. A ring starts the reduction of
+    each part at another rank.
     """
     names = {carrier for carrier, motif in zip(carriers, motifs, strict=True) if motif.is_combining}
     if not names or op.reduce in {"bitwise", "max", "min"}:
@@ -411,18 +416,18 @@ _MAX_WORK = 2**20
 """Largest cost of executing motifs in verification: a second or two."""
 
 _MAX_SIZES = 200
-"""Letters of sizes of groups: recipes of several levels are short enough to be read."""
+"""Largest number of characters of group sizes in a recipe."""
 
 _EIGHTHS = 8
-"""Largest number of parts for lanes."""
+"""Denominator of the shares of lanes."""
 
 
 def candidate_recipes(motif: Motif, node: str) -> Iterator[str]:
-    """Yield recipes for a collective as one motif, those that come first are preferred.
+    """Yield recipes for a collective as one motif, the preferred ones first.
 
     Args:
-        node: how many ranks of its group follow one another on each node, as levels are told it.
-            Empty: there are not several.
+        node: Numbers of consecutive ranks of the group on each node, as parameters of ``levels``.
+            Empty: the group has no such structure.
     """
     places, name, work = motif.max_group_size, motif.collective, max(1, execution_work(motif))
     yield "whole"
@@ -447,11 +452,13 @@ def candidate_recipes(motif: Motif, node: str) -> Iterator[str]:
 
 
 def lane_recipes(took: Mapping[str, int], levels: str = "") -> Iterator[str]:
-    """Yield ways to divide a collective over channels: about as these are fast, and in eighths.
+    """Yield recipes that divide a collective over two channels, in proportion to their speed.
+
+    Shares are multiples of an eighth around the proportional one, and a simple fraction near it.
 
     Args:
-        took: nanoseconds that the whole takes on each channel, by its name.
-        levels: a rule that each lane of some is divided by in turn. Empty: none.
+        took: Duration of the whole collective on each channel in nanoseconds, by channel name.
+        levels: Rule that also splits the lanes of the first division. Empty: none.
     """
     for channel, peer in combinations(took, 2):
         part = Fraction(took[peer], took[channel] + took[peer])
@@ -472,11 +479,11 @@ def node_level_sizes(groups: Iterable[Sequence[int]], machines: Iterable[Topolog
     """Return the number of consecutive ranks of groups on each node, in the notation of levels.
 
     Args:
-        machines: Machines, of which one may know the nodes.
+        machines: Machines. The first one with known chassis determines the nodes.
 
     Returns:
-        Such as ``8``, or ``3+5`` for nodes of different sizes. Empty: one rank per node, one node,
-        or groups differ.
+        Text such as ``8``, or ``3+5`` for nodes of different sizes. Empty: one rank per node, one
+        node, or groups differ.
     """
     node: dict[int, int] = {}
     for machine in machines:

@@ -1,4 +1,4 @@
-"""Workloads of training jobs: from traces of others."""
+"""Import workloads of training jobs from traces."""
 
 from sccl.training.traces.readers import names as format_names
 from sccl.training.traces.trace_files import iterate_files

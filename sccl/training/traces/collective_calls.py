@@ -1,7 +1,7 @@
-"""Merge the calls of ranks to the collectives of a step, and match waits with calls.
+"""Merge the calls of ranks into the collectives of a step, and match waits with calls.
 
-Ranks of a group call its collectives in the same order, as PyTorch requires. So the k-th call of a
-group is the same operation on each of them.
+PyTorch requires that all ranks of a group call its collectives in the same order. So the k-th call
+in a group is the same collective on each of its ranks.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from sccl.training.traces.readers.reader_contract import (
 )
 
 _MAX_MEMBERS = 2**23
-"""A guard against traces that claim groups of millions for each call."""
+"""Largest number of group members over all calls, as protection from malicious traces."""
 
 _CallKey = tuple[tuple[int, ...], int, bool]
-"""A group, which of its calls, and whether that is a send between two ranks."""
+"""A group, the number of a call in it, and whether the call is a send between two ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class MergedCalls:
 
     Attributes:
         ops: Collectives in order.
-        by_rank: For each traced rank, the operation of each of its calls.
+        by_rank: Collective of each call, for each traced rank.
         assumed: Assumptions, as sentences.
     """
 
@@ -45,14 +45,14 @@ class MergedCalls:
 
 
 def merge_calls(traces: Mapping[int, RankTrace], world: int) -> MergedCalls:
-    """Return the collectives of a step.
+    """Merge the calls of ranks into the collectives of a step.
 
     Args:
-        traces: by rank.
-        world: how many ranks the job has.
+        traces: Traces by rank.
+        world: Number of ranks of the job.
 
     Raises:
-        InputError: ranks disagree, or a trace does not tell enough.
+        InputError: Ranks disagree, or a trace lacks required data.
     """
     assumed: dict[str, None] = {}
     keys = {rank: _call_keys(rank, trace, world, assumed) for rank, trace in traces.items()}
@@ -115,7 +115,7 @@ def _call_group(call: TracedCall, trace: RankTrace, world: int) -> tuple[int, ..
 
 
 def _send_pair(rank: int, end: PeerEnd, group: Sequence[int], where: str) -> tuple[int, ...]:
-    """Return both ends of a send, the giver first."""
+    """Return both ends of a send, the source first."""
     if not end.in_job and end.rank >= len(group):
         raise FormatError(
             f"{where}: rank {rank} sends to, or gets from, place {end.rank} of a group of "
@@ -257,7 +257,7 @@ def _send_splits(
 
 
 def _split_row(call: TracedCall, ranks: int, op_id: str) -> tuple[int, ...]:
-    """Return a rank's elements for each rank. Empty: unknown, and not equal parts."""
+    """Return the elements that a rank sends to each rank. Empty: unknown."""
     if call.collective != "alltoall":
         return ()
     if not call.send_splits:
@@ -275,7 +275,7 @@ def _split_row(call: TracedCall, ranks: int, op_id: str) -> tuple[int, ...]:
 
 
 def _scale_splits(parts: tuple[int, ...], elements: int | None) -> tuple[int, ...]:
-    """Return splits in elements: PyTorch tells rows, which may have several."""
+    """Return splits in elements. PyTorch records rows, which may have several elements."""
     rows = sum(parts)
     each = elements // rows if elements and rows and elements % rows == 0 else 1
     return tuple(part * each for part in parts)
@@ -283,7 +283,7 @@ def _scale_splits(parts: tuple[int, ...], elements: int | None) -> tuple[int, ..
 
 @dataclass(frozen=True, slots=True)
 class SubmitLine:
-    """A call, by its place among the calls of the step."""
+    """A call, given by its index among the calls of the step."""
 
     call: int
     thread: str
@@ -291,7 +291,7 @@ class SubmitLine:
 
 @dataclass(frozen=True, slots=True)
 class WaitLine:
-    """A wait: later work of the thread depends on a call, some steps ago."""
+    """A wait of a thread for a call, ``lag`` steps ago. Later work of the thread depends on it."""
 
     call: int
     lag: int
@@ -302,15 +302,15 @@ ProgramLine = SubmitLine | WaitLine | Kernel | StreamEvent
 
 
 def build_program(trace: RankTrace) -> tuple[tuple[ProgramLine, ...], tuple[str, ...]]:
-    """Return the program of a rank, with the call of each wait, and the assumptions.
+    """Return the program of a rank, with the call of each wait, and assumptions as sentences.
 
-    If a trace does not match waits with calls, a wait right after a call of its thread is for that
-    call, and for broadcasts for the oldest one, because DistributedDataParallel keeps two of them
-    in flight. Any other wait is for the oldest unmatched call of the thread, if necessary of the
-    previous step.
+    If a trace does not match waits with calls, they are matched by rules. A wait right after a call
+    of its thread is for that call. If that call is a broadcast, the wait is for the oldest
+    unmatched broadcast, because DistributedDataParallel keeps two broadcasts in flight. Any other
+    wait is for the oldest unmatched call of the thread, if necessary of the previous step.
 
-    A call without any wait in the step is awaited at the next line of the main thread, if another
-    thread made it (like gradients, after the backward pass). Otherwise at the end of the step.
+    A call without a wait gets one. If the main thread did not make the call (as for gradients), the
+    wait comes before the next kernel of the main thread. Otherwise it comes at the end of the step.
 
     Raises:
         InputError: A wait has no call.
@@ -352,7 +352,7 @@ def build_program(trace: RankTrace) -> tuple[tuple[ProgramLine, ...], tuple[str,
 def _add_missing_waits(
     lines: list[ProgramLine], left: Sequence[int], main: str
 ) -> list[ProgramLine]:
-    """Return a program with waits for calls that it does not wait for."""
+    """Return the program with waits for calls that have none."""
     program: list[ProgramLine] = []
     open_calls: list[int] = []
     wanted = set(left)
@@ -368,7 +368,7 @@ def _add_missing_waits(
 
 
 def _waited_calls(trace: RankTrace, calls: Sequence[TracedCall]) -> list[tuple[int, int]]:
-    """Return the place of the call that each wait is for, and how many steps ago that was."""
+    """Return the index of the call and the number of steps ago, for each wait."""
     named = [event for event in trace.events if isinstance(event, (TracedCall, TracedWait))]
     if all(event.request is not None for event in named):
         return _match_by_request(trace, calls)
@@ -376,7 +376,7 @@ def _waited_calls(trace: RankTrace, calls: Sequence[TracedCall]) -> list[tuple[i
 
 
 def _match_by_request(trace: RankTrace, calls: Sequence[TracedCall]) -> list[tuple[int, int]]:
-    """Return calls by the numbers of their requests, which go on from step to step."""
+    """Match waits with calls by request numbers, which increase from step to step."""
     latest: dict[int, int] = {}
     of_group: dict[str, dict[int, int]] = {}
     for place, call in enumerate(calls):
@@ -399,10 +399,13 @@ def _match_by_request(trace: RankTrace, calls: Sequence[TracedCall]) -> list[tup
 
 
 def _steps_ago(request: int, of_group: Mapping[str, dict[int, int]], where: str) -> tuple[int, int]:
-    """Return the call that has the place of an earlier request: each step makes as many of them."""
+    """Return the call that corresponds to a request of an earlier step, and the lag in steps.
+
+    Each step makes the same number of requests in a group.
+    """
     for requests in of_group.values():
         each = len(requests)
-        lag = max(-(-(next(iter(requests)) - request) // each), 1)  # they are in ascending order
+        lag = max(-(-(next(iter(requests)) - request) // each), 1)  # requests ascend
         if lag <= MAX_LAG and request + lag * each in requests:
             return requests[request + lag * each], lag
     raise InputError(
@@ -412,7 +415,7 @@ def _steps_ago(request: int, of_group: Mapping[str, dict[int, int]], where: str)
 
 
 def _match_in_order(trace: RankTrace) -> list[tuple[int, int]]:
-    """Return calls for waits that name none: see :func:`build_program` for the rule."""
+    """Match waits without request numbers with calls, by the rules of :func:`build_program`."""
     awaited: list[tuple[int, int] | None] = []
     threads: dict[str, _OpenCalls] = defaultdict(_OpenCalls)
     early: list[tuple[int, str]] = []
@@ -441,14 +444,20 @@ def _match_in_order(trace: RankTrace) -> list[tuple[int, int]]:
 
 @dataclass(slots=True)
 class _OpenCalls:
-    """Calls of a thread that no wait was for yet, broadcasts apart, and its last call, at once."""
+    """The unmatched calls of a thread.
+
+    Attributes:
+        broadcasts: Unmatched broadcasts.
+        other_calls: Other unmatched calls.
+        last: Queue of the call directly before the current event. None: there is no such call.
+    """
 
     broadcasts: deque[int] = field(default_factory=deque)
     other_calls: deque[int] = field(default_factory=deque)
     last: deque[int] | None = None
 
     def add(self, call: TracedCall, number: int) -> None:
-        """Take a call in; nobody waits for one of gradients by itself."""
+        """Add a call. Calls of gradient buckets are omitted, because they have no own wait."""
         self.last = None
         if not call.bucket:
             gives_all = call.collective == "broadcast" and call.end is None
@@ -456,7 +465,7 @@ class _OpenCalls:
             self.last.append(number)
 
     def pop_next(self) -> int | None:
-        """Return the call that a wait is for. None: there is none."""
+        """Remove and return the call that the next wait is for. None: there is none."""
         last, self.last = self.last, None
         if last is self.other_calls:
             return last.pop()

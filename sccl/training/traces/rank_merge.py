@@ -1,9 +1,9 @@
 """Merge the traces of several ranks into one workload, with dependencies by device streams.
 
-A collective depends on the last work that its thread launched before the call, on the stream of
-that work. The next work that the thread launches after a wait depends on the collective, and with
-it everything after it on that stream. Computation between two lines of a program is one operation
-for each stream. If host work is known, calls and launches after it depend on it.
+A collective depends on the last kernel that its thread launched before the call. After a wait, the
+next kernel that the thread launches depends on the collective, and so do later kernels of the same
+stream. A program consists of lines (calls and waits), and the computation between two lines is one
+operation per stream. If host work is known, later calls and launches depend on it.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from sccl.training.traces.collective_calls import (
 from sccl.training.traces.readers.reader_contract import HOST, Kernel, RankTrace, StreamEvent
 
 _Program = tuple[tuple[HostEvent, ...], tuple[bool, ...], tuple[tuple[int, StreamEvent], ...]]
-"""Its lines; of each call whether it sends to one rank, as who does is not who gets; where streams
-wait for one another."""
+"""Key of ranks with equal programs: the lines, whether each call sends to one rank (senders and
+receivers have different roles), and the marks and waits of streams."""
 
 _Gaps = dict[tuple[int, str], float]
-"""Microseconds of computation, by the lines of the program before it, and by stream."""
+"""Microseconds of computation, by the number of program lines before it, and by stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergedWorkload:
-    """A workload, with its assumptions as sentences."""
+    """A workload, and its assumptions as sentences."""
 
     workload: Workload
     assumed: tuple[str, ...]
@@ -55,11 +55,12 @@ class MergedWorkload:
 def merge_ranks(
     traces: Mapping[int, RankTrace], world: int, name: str, traced: int
 ) -> MergedWorkload:
-    """Return the workload of ranks.
+    """Merge the traces of ranks into a workload.
 
     Args:
-        traces: Traces of all ranks, in ascending order, or of one that represents all.
+        traces: Traces of all ranks in ascending order, or of one rank that represents all.
         world: Number of ranks of the job.
+        name: Name of the workload.
         traced: Number of traced ranks.
 
     Raises:
@@ -105,7 +106,7 @@ def merge_ranks(
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    """Return the median of the ranks' values. None: none has one."""
+    """Return the median of the known values. None: no value is known."""
     numbers = [value for value in values if value is not None]
     return round(median(numbers), 3) if numbers else None
 
@@ -123,7 +124,7 @@ def _group_by_program(
     calls: MergedCalls,
     traces: Mapping[int, RankTrace],
 ) -> dict[_Program, list[int]]:
-    """Return the ranks of each program, in the order in which programs are met."""
+    """Return the ranks of each program, with programs in the order of their first ranks."""
     roles: dict[_Program, list[int]] = defaultdict(list)
     for rank, lines in programs.items():
         rank_ops = calls.by_rank[rank]
@@ -146,17 +147,17 @@ def _host_event(line: SubmitLine | WaitLine, rank_ops: Sequence[CommOp]) -> Host
 
 
 def _named_roles(of_ranks: Sequence[Sequence[int]], world: int) -> list[Role]:
-    """Return the roles: one of all ranks, where all that were traced do the same."""
+    """Return the roles. If all traced ranks have one program, the only role has all ranks."""
     if len(of_ranks) == 1:
         return [Role("all", tuple(range(world)))]
     return [Role(f"role-{i}", tuple(ranks)) for i, ranks in enumerate(of_ranks)]
 
 
 def _computation_gaps(programs: Sequence[Sequence[ProgramLine]]) -> _Gaps:
-    """Return the durations of computations, the median over ranks.
+    """Return the duration of each computation: the median over ranks.
 
-    If the trace has steps that all ranks took together, it is the median over steps of the slowest
-    rank, because the others wait for it.
+    If traces have several steps that all ranks execute together, it is the median over steps of the
+    slowest rank's duration, because the other ranks wait for it.
     """
     by_rank: list[dict[tuple[int, str], list[Kernel]]] = []
     for lines in programs:
@@ -183,7 +184,7 @@ def _computation_gaps(programs: Sequence[Sequence[ProgramLine]]) -> _Gaps:
 
 
 def _median_duration(of_ranks: Sequence[Sequence[Kernel]], steps: int) -> float:
-    """Return how long a piece of computation takes, of which each rank has some kernels."""
+    """Return the duration of a computation, given its kernels on each rank, in microseconds."""
     if not steps:
         durations = [sum(kernel.duration_us for kernel in kernels) for kernels in of_ranks]
     else:
@@ -199,12 +200,19 @@ class _RoleProgram:
     """The computation of a role, with dependencies on its streams.
 
     Attributes:
-        pending: By stream, collectives that its next work depends on, with lags.
-        last: By stream, the last work.
-        first: By stream, the first work. It depends on the pending collectives at the end.
-        marks: Last work on a stream when a mark was set, and the collectives that it waited for
-            since.
-        launched_first: Time before the first line after the host finished the previous step.
+        role: Name of the role.
+        calls: Collective of each call.
+        gaps: Durations of computations.
+        ops: Computations, in order.
+        deps: Dependencies.
+        pending: Collectives, with lags, that the next work of each stream depends on.
+        last: Last computation of each stream.
+        first: First computation of each stream. In the next iteration it depends on the collectives
+            that are pending at the end.
+        marks: Work that precedes each mark: the last computation of its stream, and collectives for
+            which the stream waited since.
+        launched_first: Computations that are launched before the first host work. They depend on
+            the last host work of the previous iteration.
     """
 
     role: str
@@ -238,7 +246,7 @@ class _RoleProgram:
             if len(self.pending[stream]) > 1:
                 self._add_computation(
                     place, [stream]
-                )  # of no time: or each later call waits for them all
+                )  # no duration: joins the waits, or each later call depends on all
             self._add_pending_waits(name, stream)
             for lane in (stream, HOST):
                 if lane in self.last:
@@ -280,8 +288,9 @@ class _RoleProgram:
 def _line_streams(lines: Sequence[ProgramLine]) -> list[str]:
     """Return the stream of each call and each wait.
 
-    For a call it is the stream of the thread's last launch, for a wait that of its next launch. If
-    there is none, the other one, or else the first stream that computes.
+    A call has the stream of its thread's last launch, and a wait that of the next launch. If there
+    is no such launch, it is the stream of the next or last one, or else the first stream that
+    computes.
     """
     kernels = (line for line in lines if isinstance(line, Kernel))
     default = next((kernel.stream for kernel in kernels if kernel.thread != HOST), "device")

@@ -1,12 +1,11 @@
-"""Complete traces: ranks of groups that are only named, and ranks without a trace.
+"""Complete traces: members of groups that have only names, and ranks without a trace.
 
-A rank without a trace gets the behavior of a traced one, if the user permits it. Groups are those
-of a mesh: a group whose ranks have a constant stride represents as many groups as fill the job. A
-rank without a trace belongs to the one that contains it.
+If the user permits it, a rank without a trace behaves like a traced rank. Its groups follow from a
+mesh: a group whose ranks have a constant stride represents parallel groups that cover all ranks of
+the job, and the rank belongs to the one that contains it.
 
-Groups may also be listed in a file ``comm_group.json`` next to traces of Chakra for simulators. It
-is an object of lists of ranks by the names of groups. ASTRA-sim takes it with
-``--comm-group-configuration``.
+Chakra traces for simulators may come with a file ``comm_group.json``. It is an object with a list
+of ranks for the name of each group. ASTRA-sim reads it with ``--comm-group-configuration``.
 """
 
 from __future__ import annotations
@@ -36,13 +35,17 @@ _MAX_SHOWN = 8
 def complete_traces(
     traces: Mapping[int, RankTrace], world: int, *, alike: bool
 ) -> dict[int, RankTrace]:
-    """Return traces of all ranks. That of one, where all of its collectives are of all ranks.
+    """Return traces of all ranks.
+
+    If the only traced rank calls only collectives of all ranks, its trace represents all ranks.
 
     Args:
-        alike: whether a rank without a trace does as one with a trace does.
+        traces: Traces by rank.
+        world: Number of ranks of the job.
+        alike: Whether ranks without a trace behave like traced ranks.
 
     Raises:
-        InputError: ranks have no trace and are not given to be alike, or groups are of no mesh.
+        InputError: Ranks have no trace and ``alike`` is false, or groups do not form a mesh.
     """
     missing = sorted(set(range(world)) - set(traces))
     if not missing:
@@ -81,9 +84,9 @@ def _is_of_all_ranks(call: TracedCall, world: int) -> bool:
 
 
 def _trace_as_rank(trace: RankTrace, model: int, rank: int, world: int) -> RankTrace:
-    """Return the trace of a rank that behaves like another.
+    """Return the trace of a rank that behaves like another rank.
 
-    Its received elements follow from the sends.
+    Its receive splits are dropped, because they follow from the other ranks' send splits.
     """
     events: list[TraceEvent] = [
         replace(_shift_call(event, model, rank, world, trace.source), receive_splits=())
@@ -95,10 +98,10 @@ def _trace_as_rank(trace: RankTrace, model: int, rank: int, world: int) -> RankT
 
 
 def _shift_call(call: TracedCall, model: int, rank: int, world: int, where: str) -> TracedCall:
-    """Return a call among the ranks that it is of for another rank.
+    """Return a call with the corresponding group of another rank.
 
     Raises:
-        InputError: its group is none of a mesh, or it is a send.
+        InputError: The group does not fit a mesh, or the call is a send or receive.
     """
     if _is_of_all_ranks(call, world):
         return call
@@ -119,7 +122,7 @@ def _shift_call(call: TracedCall, model: int, rank: int, world: int, where: str)
 
 
 def _group_in_mesh(rank: int, like: tuple[int, ...], world: int) -> tuple[int, ...]:
-    """Return the group of a rank, of as many and as far apart ranks. Empty: they fill up no job."""
+    """Return the group of a rank with the size and stride of another. Empty: it does not fit."""
     stride = like[1] - like[0] if len(like) > 1 else 1
     block = stride * len(like)
     if block < 1 or world % block:
@@ -131,20 +134,20 @@ def _group_in_mesh(rank: int, like: tuple[int, ...], world: int) -> tuple[int, .
 def resolve_named_groups(
     traces: Mapping[int, RankTrace], world: int, listed: GroupList | None = None, *, alike: bool
 ) -> dict[int, RankTrace]:
-    """Return traces whose calls list the ranks of the groups that they name.
+    """Return traces whose calls have the ranks of their named groups.
 
-    Without a list a rank is in a group if it calls a collective of it, which needs the traces of
-    all ranks.
+    Without a list of groups, a rank belongs to a group if it calls a collective of the group. This
+    requires the traces of all ranks.
 
     Args:
         traces: Traces by rank.
         world: Number of ranks of the job.
-        listed: Groups that a file lists. None: no file does.
-        alike: Whether ranks without a trace do the same as those with one.
+        listed: Groups listed in a file. None: no file.
+        alike: Whether ranks without a trace behave like traced ranks.
 
     Raises:
-        InputError: a rank without a trace may be in one of several groups, or the list and the
-            traces differ.
+        InputError: The group of a rank without a trace is ambiguous, or the list and the traces
+            differ.
     """
     members: dict[str, list[int]] = defaultdict(list)
     for rank in sorted(traces):
@@ -187,10 +190,10 @@ def resolve_named_groups(
 
 
 def check_listed_groups(traces: Mapping[int, RankTrace], listed: GroupList | None) -> None:
-    """Check that the list has each group of a rank that does as another.
+    """Check that the list has the groups of ranks that behave like traced ranks.
 
     Raises:
-        InputError: It lacks one.
+        InputError: The list lacks a group.
     """
     if listed is None:
         return
@@ -209,10 +212,10 @@ def check_listed_groups(traces: Mapping[int, RankTrace], listed: GroupList | Non
 def _listed_ranks(
     listed: GroupList, name: str, callers: list[int], traces: Mapping[int, RankTrace]
 ) -> list[int]:
-    """Return the ranks of a group by the list.
+    """Return the listed ranks of a group.
 
     Raises:
-        InputError: It does not list the group, or not a rank that calls it.
+        InputError: The list lacks the group, or a rank that calls it.
     """
     ranks = listed.ranks.get(name, ())
     others = sorted(set(callers) - set(ranks))
@@ -251,11 +254,11 @@ _MAX_MEMBERS = 2**22
 
 @dataclass(frozen=True, slots=True)
 class GroupList:
-    """Ranks of groups, as a file lists them by name.
+    """The groups of a ``comm_group.json`` file.
 
     Attributes:
-        source: The file, for messages.
-        ranks: Ranks by the name of their group.
+        source: Name of the file, for messages.
+        ranks: Ranks of each group, by name.
     """
 
     source: str
@@ -263,15 +266,15 @@ class GroupList:
 
     @property
     def world(self) -> int:
-        """Return the number of ranks up to the last that is listed."""
+        """Return the largest listed rank plus 1."""
         return 1 + max((max(ranks) for ranks in self.ranks.values()), default=-1)
 
 
 def read_group_list(content: bytes, where: str) -> GroupList | None:
-    """Return the groups that a file lists. None: it is a trace, by its name and beginning.
+    """Return the groups that a file lists. None: by name and beginning it is a trace.
 
     Raises:
-        InputError: it is named as such a list and is none, or is larger than is read.
+        InputError: The file is an invalid list, or too large.
     """
     if not where.endswith(_LIST_NAMES) and not _LIST_BEGINNING.match(content):
         return None

@@ -17,10 +17,10 @@ _ARCHIVE = b"ustar"
 """Bytes of a tar archive at offset 257."""
 _MAX_FILES = 2**16
 _TRACE_SUFFIXES = (".json", ".json.gz", ".et", ".et.gz", ".txt")
-"""How names of traces end, in a folder, where other things may lie beside them."""
+"""Suffixes of traces in folders and archives. Other files are skipped."""
 
 _MAX_SHOWN = 5
-"""Names of files that are no traces, in a line."""
+"""Largest number of names of skipped files in a line."""
 
 
 def iterate_files(
@@ -29,10 +29,11 @@ def iterate_files(
     """Yield the names and unpacked bytes in a file, an archive (.tar, .tar.gz), or a folder.
 
     Args:
-        on_skipped: Receives a line with the names of files that are no traces.
+        path: File or folder.
+        on_skipped: Function that receives a line with the names of skipped files.
 
     Raises:
-        InputError: It cannot be read, is cut off, empty, or too large.
+        InputError: A file cannot be read, or is truncated, empty, or too large.
     """
     if is_folder(path):
         entries = sorted(path.iterdir())
@@ -64,7 +65,7 @@ def _is_trace(name: str) -> bool:
 def _report_skipped(
     path: Path, names: Iterable[str], on_skipped: Callable[[str], None] | None
 ) -> None:
-    """Report the number and the first names of files that are no traces. Not hidden ones."""
+    """Report the number and the first names of skipped files, except hidden ones."""
     skipped = [name for name in names if not name.rpartition("/")[2].startswith(".")]
     if not skipped or on_skipped is None:
         return
@@ -74,10 +75,10 @@ def _report_skipped(
 
 
 def _read_stream(stream: IO[bytes], where: str) -> bytes:
-    """Return all bytes of a stream, unpacked if they are packed.
+    """Return all bytes of a stream, decompressed if necessary.
 
     Raises:
-        InputError: it is damaged, cut off, or larger than is read.
+        InputError: The stream is damaged, truncated, or too large.
     """
     content = bytearray()
     for piece in read_pieces(stream, where):
@@ -88,7 +89,7 @@ def _read_stream(stream: IO[bytes], where: str) -> bytes:
 
 
 def _check_filled(piece: bytes, before: bytearray, where: str) -> None:
-    if before[257:262] != _ARCHIVE:  # other files in an archive may hold zeros
+    if before[257:262] != _ARCHIVE:  # archives may contain blocks of zeros
         check_nonblank(piece, where)
 
 
@@ -102,7 +103,7 @@ def _check_size(size: int, where: str) -> None:
 def _archive_members(
     content: bytes, path: Path, on_skipped: Callable[[str], None] | None
 ) -> Iterator[tuple[str, bytes]]:
-    """Return the files of an archive. Its names are told, and never written to."""
+    """Yield the traces of an archive in memory. Nothing is written to disk."""
     total = count = traces = 0
     where = str(path)
     skipped: list[str] = []

@@ -1,7 +1,8 @@
-"""Read the traces of some ranks, tell them apart by rank, and make one workload of them.
+"""Read the traces of ranks, assign them to ranks, and build one workload.
 
-A rank may have a profiler's trace and an execution trace. Times come from the first and names from
-the second. Nodes are numbered differently in the two, but calls and waits come in the same order.
+A rank may have a profiler trace and an execution trace. Then times come from the profiler trace,
+and names from the execution trace. Their node numbers differ, but calls and waits have the same
+order.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class TraceHints:
         step: Step to use. None: one in the middle.
         alike: Whether ranks without a trace behave like those with one. Otherwise they are
             required.
-        host_time: Whether the host's time between calls is kept, as its own stream.
+        host_time: Whether the host's time between calls is kept, as a separate stream.
     """
 
     format: str = "auto"
@@ -70,10 +71,11 @@ class ParsedWorkload:
     """A workload from traces.
 
     Attributes:
+        workload: Workload of the job.
         formats: Names of the readers, in the order of the traces.
-        understood: Content of the traces, in lines.
-        assumed: Assumed values that the traces lack.
-        unread: Content that no reader uses.
+        understood: Summary of each trace, one line each.
+        assumed: Assumptions about values that the traces lack, as sentences.
+        unread: Unused content of the traces, as sentences.
     """
 
     workload: Workload
@@ -86,14 +88,15 @@ class ParsedWorkload:
 def read_workload(
     traces: Iterable[tuple[str, bytes]], hints: TraceHints, name: str
 ) -> ParsedWorkload:
-    """Return the workload that traces tell of.
+    """Return the workload of traces.
 
     Args:
-        traces: where each is from, and its bytes.
-        name: of the workload.
+        traces: Name and content of each trace file.
+        hints: Options for traces.
+        name: Name of the workload.
 
     Raises:
-        InputError: one cannot be read, ranks disagree, or there are no collectives.
+        InputError: A trace cannot be read, ranks disagree, or there are no collectives.
     """
     parsed, listed = _read_traces(traces, hints)
     chosen = _traces_by_rank(parsed, hints)
@@ -150,7 +153,7 @@ def _check_steps(traces: Sequence[RankTrace]) -> None:
 
 
 def _summarize_trace(trace: RankTrace) -> str:
-    """Return a description of a rank's trace, in a line."""
+    """Return a summary of a rank's trace in one line."""
     calls = trace.calls()
     work = [event for event in trace.events if isinstance(event, Kernel)]
     kernels = [kernel for kernel in work if kernel.thread != HOST]
@@ -177,11 +180,11 @@ def _read_traces(
 ) -> tuple[list[RankTrace], GroupList | None]:
     """Return the traces, and the list of groups among them.
 
-    Traces with times come first, because they select the step. Traces are large, so one with times
-    is released as soon as it is read.
+    Traces with times are read first, because they select the step. They are large, so the content
+    of each is released after reading.
 
     Raises:
-        InputError: One cannot be read, or two files list groups.
+        InputError: A trace cannot be read, or two files list groups.
     """
     parsed: list[RankTrace] = []
     others: list[tuple[TraceReader, str, bytes]] = []
@@ -210,10 +213,10 @@ def _read_traces(
 
 
 def _traces_by_rank(traces: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
-    """Return a trace for each rank, two of one paired.
+    """Return one trace for each rank. A profiler trace and an execution trace are paired.
 
     Raises:
-        InputError: which ranks they are of is unknown, or two are of one.
+        InputError: The rank of a trace is unknown, or a rank has two traces of one kind.
     """
     if not traces:
         raise InputError("there are no traces: give at least one")
@@ -264,17 +267,19 @@ def _traces_by_rank(traces: Sequence[RankTrace], hints: TraceHints) -> list[Rank
 
 
 def _are_unranked(traces: Sequence[RankTrace]) -> bool:
-    """Return whether traces are of one format, and none says of which rank it is."""
+    """Return whether all traces have one format and no trace has its rank."""
     return len({trace.format for trace in traces}) == 1 and all(
         trace.rank is None for trace in traces
     )
 
 
 def _traces_of_all_ranks(trace: RankTrace, world: int) -> dict[int, RankTrace]:
-    """Return what each rank does by a trace of all. That of one, where all collectives are of all.
+    """Return the trace of each rank, from a trace that describes all ranks.
+
+    If every collective has all ranks, the trace of rank 0 represents all of them.
 
     Raises:
-        InputError: so many ranks do not make up whole models.
+        InputError: The number of ranks is not a multiple of the ranks that share a model.
     """
     each = trace.model_ranks
     if not each:
@@ -303,7 +308,7 @@ def _traces_of_all_ranks(trace: RankTrace, world: int) -> dict[int, RankTrace]:
 
 
 def _last_rank(call: TracedCall) -> int:
-    """Return the last rank of a call's group. -1: it is unknown."""
+    """Return the last rank of a call's group. -1: unknown."""
     if call.group:
         return max(call.group)
     first, stride = call.first_stride or (-1, 0)
@@ -311,10 +316,10 @@ def _last_rank(call: TracedCall) -> int:
 
 
 def _check_groups(trace: RankTrace) -> None:
-    """Check that no call is of more ranks than the job has.
+    """Check that no call has more ranks than the job.
 
     Raises:
-        InputError: one is.
+        InputError: A call has more ranks.
     """
     for call in trace.calls():
         ranks = max(call.group_size, _last_rank(call) + 1)
@@ -329,10 +334,10 @@ def _check_groups(trace: RankTrace) -> None:
 def _job_size(
     traces: Sequence[RankTrace], listed: GroupList | None, hints: TraceHints
 ) -> tuple[int, tuple[str, ...]]:
-    """Return the number of ranks of the job, and the assumptions about it.
+    """Return the number of ranks of the job, and assumptions about it.
 
     Raises:
-        InputError: No trace has it.
+        InputError: No trace has the number of ranks.
     """
     for trace in traces:
         if trace.world and not trace.covers_all_ranks:
@@ -370,7 +375,7 @@ def pair_traces(timed: RankTrace, named: RankTrace) -> RankTrace:
     """Return the trace with times, completed with the calls and waits of the other trace.
 
     Raises:
-        InputError: They are not of the same step.
+        InputError: The traces come from different steps or ranks.
     """
     others = [event for event in named.events if isinstance(event, (TracedCall, TracedWait))]
     rows = [event for event in timed.events if isinstance(event, (TracedCall, TracedWait))]
@@ -403,7 +408,7 @@ def pair_traces(timed: RankTrace, named: RankTrace) -> RankTrace:
 
 
 def _event_key(event: TracedCall | TracedWait) -> str:
-    """Return the properties of an event that both traces have."""
+    """Return a text of the properties that an event has in both traces."""
     if isinstance(event, TracedCall):
         return f"{event.collective} of {event.input_elements} {event.dtype}"
     return "a wait"

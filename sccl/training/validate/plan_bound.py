@@ -1,7 +1,7 @@
-"""Prove the bound of a training plan again, because the verifier trusts no bound.
+"""Verify the lower bound of a training plan by proving it again.
 
-Options are derived again with the plan's settings. The plan uses some of these. Its bound must not
-exceed the proved bound for all of them, which is checked from the proof in integer arithmetic.
+Options are derived again with the plan's settings, and must include those of the plan. The stated
+bound must not exceed the proved bound for all options. The proof is checked in integer arithmetic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def find_plan_bound_fault(
     Args:
         plan: Plan with valid options.
         planner: Planner of motifs, if one was used.
-        measured: Table of costs that it names, if it does.
+        measured: Table of measured costs, if the plan names one.
 
     Raises:
         InputError: No options can be derived.

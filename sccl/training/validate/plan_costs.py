@@ -1,9 +1,9 @@
-"""Derive the costs of a plan's options, and of offered options, again.
+"""Recompute the costs of a plan's options, and of offered options.
 
-The verifier trusts no option: recipes are applied and verified again, each motif must take the time
+Verification trusts no option. Recipes are applied and verified again, each motif must take the time
 of its carrier, and links, shared resources, and streams of ranks must never be overloaded. Options
-on remainders of other collectives are derived again. Times from a table of costs are trusted if the
-table is not given.
+on remainders of other collectives are derived again. Times from a table of measured costs are
+trusted if the table is not available.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class RecomputedCosts:
     """The recomputed costs of a plan's motifs.
 
     Attributes:
-        loads: Loads of each collective and motif, if known.
-        faults: Differences to the plan: kind and sentence.
+        loads: Load of each pipe by collective id and motif number, if known.
+        faults: Differences to the plan, as pairs of a kind and a sentence.
     """
 
     loads: dict[tuple[str, int], IntArray] = field(default_factory=dict)
@@ -55,8 +55,8 @@ def recompute_costs(
     """Return the costs of motifs of a plan, or of offered options.
 
     Args:
-        planner: Planner of motifs that name it. None: no motif may.
-        measured: Table of costs that the plan names. None: it names none, or it is not given.
+        planner: Planner for motifs whose carrier is a synthesizer. None: such motifs are a fault.
+        measured: Table of measured costs that the plan names. None: none, or not available.
     """
     finder = OptionEnumerator(plan.fabric, OptionSettings(measured=measured))
     result, costs, as_told = RecomputedCosts(), finder.costs, bool(plan.costs) and measured is None
@@ -92,7 +92,7 @@ def recompute_costs(
     return result
 
 
-def _option_costs(  # noqa: PLR0913 - an option and its carrier
+def _option_costs(  # noqa: PLR0913 - independent inputs
     costs: MotifCosts,
     op: CommOp,
     option: Option,
@@ -104,10 +104,11 @@ def _option_costs(  # noqa: PLR0913 - an option and its carrier
     """Return the costs of each motif of an option.
 
     Args:
+        numbers: Number of each channel, by name.
         as_told: Whether the option's times of carriers are trusted.
 
     Raises:
-        InputError: Its recipe does not make these motifs, or they cannot be carried like this.
+        InputError: The recipe does not make these motifs, or a carrier cannot carry one.
     """
     made, size = recipe_motifs(op, option), ITEM_BYTES[op.dtype]
     if not made:
@@ -132,7 +133,7 @@ def _is_complementary(option: Option) -> bool:
 def _plan_catalog(
     plan: TrainingPlan | OfferedOptions, planner: MotifPlanner, measured: CostTable | None
 ) -> OptionCatalog:
-    """Return the options of a plan's collectives, including those on remainders."""
+    """Return the catalog of options for a plan, including complementary ones."""
     asked = OptionSettings(
         max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
     )
@@ -144,10 +145,10 @@ def recipe_motifs(op: CommOp, option: Option) -> tuple[Motif, ...]:
     """Return the motifs of an option's recipe for a collective, in order.
 
     Returns:
-        Empty if nothing moves.
+        Motifs. Empty: nothing moves.
 
     Raises:
-        InputError: It does not make these motifs.
+        InputError: The recipe does not make the motifs of the option.
     """
     wholes = original_motifs(op)
     if wholes is None:
@@ -171,7 +172,7 @@ def list_unverified_claims(*, as_told: bool) -> Iterator[str]:
     """Yield sentences on values of a plan that are trusted without verification.
 
     Args:
-        as_told: Whether times of carriers are among them.
+        as_told: Whether times of carriers are trusted.
     """
     if as_told:
         yield (
@@ -183,7 +184,7 @@ def list_unverified_claims(*, as_told: bool) -> Iterator[str]:
 def find_overload(
     plan: TrainingPlan, timeline: StepTimeline, result: RecomputedCosts
 ) -> Iterator[str]:
-    """Yield where something of the fabric is loaded with more than it carries. The first alone."""
+    """Yield the first overload of a pipe of the fabric, if there is one."""
     if not result.loads:
         return
     names = MotifCosts(plan.fabric).pipes.names
@@ -192,7 +193,7 @@ def find_overload(
         key = span.op, span.motif
         if not span.computes and key in result.loads and span.end_ns > span.start_ns:
             changes += [(span.start_ns, 1, key), (span.end_ns, -1, key)]
-    changes.sort(key=lambda change: change[:2])  # ends at a time release capacity at that time
+    changes.sort(key=lambda change: change[:2])  # at one time, ends come before starts
     total = np.zeros(len(names), np.int64)
     for now, sign, key in changes:
         total += sign * result.loads[key]
@@ -210,13 +211,14 @@ def find_option_faults(
     planner: MotifPlanner | None = None,
     measured: CostTable | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield differences to options that are derived again: kind and sentence.
+    """Yield differences to newly derived options, as pairs of a kind and a sentence.
 
-    If their table of costs is not given, its times are trusted.
+    Times are trusted if the table of measured costs is not available.
 
     Args:
+        offered: Options to verify.
         planner: Planner of motifs, if one was used.
-        measured: Table of costs that they name, if they do.
+        measured: Table of measured costs, if the options name one.
 
     Raises:
         InputError: No options can be derived.

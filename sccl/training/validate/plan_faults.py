@@ -1,6 +1,6 @@
-"""Verify training plans and plans of single steps, without the code that makes them.
+"""Verify training plans and plans of single steps, independently of the code that finds them.
 
-Plans run event by event, and no claim is trusted.
+Plans are simulated event by event, and no claim is trusted.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class PlanFault(NamedTuple):
     Attributes:
         kind: ``ranks``, ``operations``, ``order``, ``waits``, ``memory``, ``period``, ``bound``,
             ``recipe``, ``cost``, ``load``, or ``merge``.
+        message: Description in a sentence.
     """
 
     kind: str
@@ -41,7 +42,7 @@ class PlanVerdict(NamedTuple):
 
     Attributes:
         faults: All violations. Empty: none.
-        timeline: Timeline of the plan's run. None: it does not run.
+        timeline: Simulated timeline of the plan. None: the plan cannot be simulated.
     """
 
     faults: tuple[PlanFault, ...]
@@ -55,7 +56,7 @@ def find_faults(
     *,
     options: bool = True,
 ) -> tuple[PlanFault, ...]:
-    """Return all that is wrong with a plan, as :func:`verify_plan` finds it. Empty: nothing."""
+    """Return the violations that :func:`verify_plan` finds. Empty: none."""
     return verify_plan(plan, planner, measured, options=options).faults
 
 
@@ -68,13 +69,13 @@ def verify_plan(
 ) -> PlanVerdict:
     """Verify a plan, and return all violations and its timeline.
 
-    The order is one for all ranks, so the ranks of a group issue alike.
+    All ranks use one order, so the ranks of a group issue their motifs in the same order.
 
     Args:
-        planner: Planner of motifs that name it. None: these are trusted.
-        measured: Table of costs of the plan. None: there is none, or times are trusted.
-        options: Whether options and simultaneous loads of links are derived again. Otherwise they
-            are trusted.
+        plan: Plan to verify.
+        planner: Planner for motifs whose carrier is a synthesizer. None: such motifs are a fault.
+        measured: Table of measured costs. None: the plan has none, or its times are trusted.
+        options: Whether to verify options and loads of links. Otherwise they are trusted.
     """
     if odd := _find_foreign_part(plan):
         return PlanVerdict((odd,))
@@ -103,7 +104,7 @@ def verify_plan(
 
 
 def _find_foreign_part(plan: TrainingPlan) -> PlanFault | None:
-    """Return a violation for parts that the fabric or the workload does not have."""
+    """Return a violation of ranks, channels, or merged collectives. None: none."""
     workload, fabric = plan.workload, plan.fabric
     if workload.ranks > fabric.ranks:
         return PlanFault(
@@ -147,10 +148,10 @@ def _find_claim_faults(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanF
 
 
 def peak_result_bytes(plan: TrainingPlan, timeline: StepTimeline) -> int:
-    """Return the most that results of collectives take at once on a rank.
+    """Return the largest total of held results on a rank at one time, in bytes.
 
-    Each is held from the start of its first motif to the end of the last operation that waits for
-    it. If none does, to the end of its own.
+    A result is held from the start of its first motif to the end of the last operation that depends
+    on it, or to its own end if there is none.
     """
     users: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for dep in plan.workload.deps:
@@ -171,18 +172,18 @@ def peak_result_bytes(plan: TrainingPlan, timeline: StepTimeline) -> int:
                 changes.append((begins[op.id, iteration], op.holds_bytes))
                 changes.append((until, -op.holds_bytes))
         held = 0
-        for _, change in sorted(changes):  # releases at a time free capacity at that time
+        for _, change in sorted(changes):  # at one time, releases come before allocations
             held += change
             peak = max(peak, held)
     return peak
 
 
 _ResourceUse = tuple[int, int, int, str]
-"""When it starts and ends, its share, and whose it is."""
+"""Start, end, and share of a use, and the label of its motif."""
 
 
 def find_step_plan_fault(problem: StepProblem, plan: StepPlan) -> str:
-    """Return a violation of a plan. Empty: none."""
+    """Return the first violation of a plan of a single step. Empty: none."""
     if len(plan.options) != len(problem.ops) or len(plan.starts) != len(problem.ops):
         return f"it has {len(plan.options)} operations, and the step has {len(problem.ops)}"
     ends: list[int] = []

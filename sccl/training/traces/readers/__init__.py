@@ -1,4 +1,4 @@
-"""Traces of training jobs, one file per format, found by its name."""
+"""Readers of traces of training jobs, one module per format."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ NON_READER_MODULES = frozenset(
         "torch_names",
     }
 )
-"""Files that readers share."""
+"""Modules that readers share."""
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the formats, as ``--format`` takes them. None is loaded."""
+    """Return the names of the formats for ``--format``, without loading the readers."""
     return plugin_names(__path__, NON_READER_MODULES)
 
 
@@ -44,7 +44,7 @@ def load(name: str) -> TraceReader:
     """Return the reader of a format.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: There is no such format.
     """
     hint = f"the formats are auto, {', '.join(names())}"
     module = load_plugin(__name__, name, "format", names(), hint)
@@ -52,10 +52,10 @@ def load(name: str) -> TraceReader:
 
 
 def detect_reader(content: bytes, where: str) -> TraceReader:
-    """Return the reader that knows bytes as its own.
+    """Return the first reader that recognizes the content.
 
     Raises:
-        FormatError: none does.
+        FormatError: No reader recognizes it.
     """
     for reader in map(load, names()):
         if reader.sniff(content):

@@ -1,11 +1,11 @@
 """Read text workloads of ASTRA-sim: a line per layer, with times and collectives of three passes.
 
 A layer has a forward pass, and backward passes for gradients of its inputs and of its weights. Each
-computes for some time and then calls a collective or none. Model-parallel collectives are awaited
-at once in the forward pass, and before the next layer in the backward pass. Gradients of weights
-are awaited in the forward pass of the next iteration. HYBRID_DLRM exchanges the lookups of the
-first layer, and waits for them at the last bottom layer. A transformer with checkpoints repeats
-forward work of a checkpoint in the backward pass.
+pass computes and then calls at most one collective. Model-parallel collectives are awaited
+immediately in the forward pass, and before the next layer in the backward pass. Gradients of
+weights are awaited in the forward pass of the next iteration. HYBRID_DLRM exchanges the lookups of
+the first layer, and waits for them at the last bottom layer. A transformer with checkpoints repeats
+the forward pass from a checkpoint during the backward pass.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _COLLECTIVES = {
     "ALLTOALL": "alltoall",
 }
 _HEAD = 2**17
-"""Bytes in which the first two lines are to end."""
+"""Number of first bytes that must contain the first two lines."""
 
 _THREAD, _STREAM = "main", "npu"
 _MAX_TIME = 10**15
@@ -63,19 +63,19 @@ _UNITS = (
     "microseconds)"
 )
 _COLUMNS = 11
-_LAST_COLUMN = 12  # the time of updates, which is not read
+_LAST_COLUMN = 12  # the time of weight updates, which is not used
 _NO_DEPENDENCY = "-1"
 _WORLD, _MODEL = "all_gpus", "model_parallel_NPU_group"
 _SINGLE = frozenset({"pp", "vpp", "ep", "ga"})
-"""SimAI's words for pipeline stages, virtual ones, expert parallelism, and gradient accumulation:
-a value of 1 changes nothing."""
+"""SimAI's words for pipeline stages, virtual stages, expert parallelism, and gradient accumulation.
+A value of 1 has no effect."""
 
 _WORD = re.compile(r"([A-Za-z_][A-Za-z_0-9]*):([^:]*)(?=\s[A-Za-z_]|\s*$)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """A pass of a layer: computation in nanoseconds, and collective. Empty: none."""
+    """A pass of a layer: computation in nanoseconds, collective (or empty), and its bytes."""
 
     time: int
     collective: str
@@ -94,12 +94,13 @@ class _Header:
     """The first line.
 
     Attributes:
-        model_ranks: that share a model. 0: unknown.
-        bottom: the last bottom layer of a DLRM.
-        checkpoints: layers from which a forward pass can begin again.
-        initiators: layers at which it does so, backward.
-        world: how many ranks the job has. 0: unknown.
-        unread: words that are not used, with their values.
+        mode: Kind of parallelism.
+        model_ranks: Number of ranks that share a model. 0: unknown.
+        bottom: Last bottom layer of a DLRM.
+        checkpoints: Layers from which the forward pass can be repeated.
+        initiators: Layers whose backward pass repeats the forward pass from a checkpoint.
+        world: Number of ranks of the job. 0: unknown.
+        unread: Unused words with their values.
     """
 
     mode: str
@@ -112,11 +113,14 @@ class _Header:
 
 
 _ProgramLine = tuple[str, int]
-"""("forward" | "inputs" | "weights", layer): computes; ("call ...", layer); ("wait ...", layer)."""
+"""An action and its layer. The action is a pass, or ``call`` or ``wait`` and a pass.
+
+A pass is ``forward``, ``inputs``, or ``weights``, and means its computation.
+"""
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether it begins with a kind of parallelism, and a number in the second line."""
+    """Return whether the first line is a kind of parallelism, and the second line a number."""
     lines = content[:_HEAD].split(b"\n", 2)
     words = lines[0].split() if len(lines) > 1 else []
     return bool(words) and words[0] in {m.encode() for m in _MODES} and lines[1].strip().isdigit()
@@ -126,7 +130,7 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
     """Return the iteration of every rank.
 
     Raises:
-        InputError: It is no such text, or a step is requested.
+        InputError: The content is not such a text, or a step is requested.
     """
     wanted.find_index([], where)
     try:
@@ -187,7 +191,7 @@ def _parse_header(line: str, where: str) -> _Header:
 def _parse_mode_header(
     line: str, words: list[str], mode: str, values: dict[str, str], where: str
 ) -> _Header:
-    """Return the header as its kind of parallelism has it."""
+    """Return the header fields of a kind of parallelism."""
     if mode not in _MODES:
         raise FormatError(
             f"{where}, line 1: it begins with {mode!r:.40}, expected one of {', '.join(_MODES)}"
@@ -211,7 +215,7 @@ def _parse_mode_header(
 
 
 def _parse_number_list(name: str, line: str, where: str) -> frozenset[int]:
-    """Return the numbers behind a name, of which the first says how many there are."""
+    """Return the numbers after a name. The first of them is their count."""
     match = re.search(rf"\b{name}:\s*([0-9 \t]*)", line)
     numbers = [int(word[:9]) for word in match[1].split()] if match else []
     if not numbers or len(numbers) != numbers[0] + 1:
@@ -335,7 +339,7 @@ def _forward_pass(layer: int) -> Iterator[_ProgramLine]:
 def _events(
     program: list[_ProgramLine], layers: list[_Layer], header: _Header
 ) -> Iterator[TraceEvent]:
-    """Yield events, whose calls are numbered, and waits for the iteration before by its numbers."""
+    """Yield events. Waits for calls of the previous iteration use its request numbers."""
     lines = [
         line
         for line in program

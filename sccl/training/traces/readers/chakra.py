@@ -1,9 +1,9 @@
-"""Read Chakra execution traces (MLCommons), including those of 2023 without a first record.
+"""Read Chakra execution traces (MLCommons), including those of 2023 without a metadata record.
 
-A node computes or calls a collective, and names the nodes that it depends on. Events are put in a
-valid order: collectives as early as possible. Before each node come waits for the collectives that
-it depends on, also through host nodes. If any node belongs to a device, host nodes take no time.
-Sends and receives are those of two ranks.
+A node computes or calls a collective, and names the nodes that it depends on. Events are in a
+topological order with collectives as early as possible. Before each event come waits for the
+collectives that its node depends on, directly or through host nodes. If any node runs on a device,
+host nodes take no time. Send and receive nodes are sends between two ranks.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ EXAMPLE = bytes.fromhex(
     "430801120c636f6c6c656374697665203118072a0100520e0a0969735f6370755f6f70d80100520d0a09"
     "636f6d6d5f747970654800520d0a09636f6d6d5f73697a654840"
 )
-"""A record of the version, 9 us of computation, and an allreduce of 64 bytes that waits for it."""
+"""A version record, 9 us of computation, and an allreduce of 64 bytes that depends on it."""
 
 _CALLS = (NodeKind.SEND, NodeKind.RECEIVE, NodeKind.COLLECTIVE)
 _MAX_DEPENDENCIES = 2**22
-"""Collectives that nodes need, of all nodes together."""
+"""Largest total number of collectives that nodes depend on."""
 
 _MAX_SHOWN = 16
-"""Names of attributes, in a line."""
+"""Largest number of names of attributes in a line."""
 
 _THREAD = "main"
 _TEXT_WORKLOAD_PREFIX = "COMP_NODE_"
-"""How Chakra's converter of ASTRA-sim's texts begins names."""
+"""Prefix of node names from Chakra's converter for ASTRA-sim's text workloads."""
 
 _RANK = re.compile(r"\.([0-9]{1,7})\.(et|json)(\.gz)?$")
 
@@ -80,14 +80,14 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
     """Return the events of a rank from the nodes of its trace.
 
     Raises:
-        InputError: It is no such trace, is cut off, or is that of an algorithm.
+        InputError: The content is not such a trace, is truncated, or describes an algorithm.
     """
     wanted.find_index([], where)
     as_json = content.lstrip()[:1] in (b"{", b"[")
     nodes = read_json_nodes(content, where) if as_json else read_nodes(content, where)
     follows_control = not any(node.data for node in nodes.values())
     if follows_control:
-        for node in nodes.values():  # those of 2023 have all that they name there
+        for node in nodes.values():  # in 2023 all dependencies were control dependencies
             node.data = node.control
     on_device = any(node.kind == NodeKind.COMPUTE and not node.on_host for node in nodes.values())
     match = _RANK.search(where)
@@ -149,7 +149,7 @@ def _unused_fields(nodes: Mapping[int, ChakraNode], *, follows_control: bool) ->
 def _events(
     nodes: Mapping[int, ChakraNode], where: str, *, on_device: bool
 ) -> Iterator[TraceEvent]:
-    """Yield the events of nodes in an order in which each follows its dependencies."""
+    """Yield the events of nodes in topological order."""
     needs: dict[int, frozenset[int]] = {}
     named = 0
     for node in _topological_order(nodes, where):
@@ -233,10 +233,10 @@ def _build_send(node: ChakraNode, size: int, where: str) -> TracedCall:
 
 
 def _topological_order(nodes: Mapping[int, ChakraNode], where: str) -> Iterator[ChakraNode]:
-    """Yield nodes after those that they name, the lowest number first, but collectives at once.
+    """Yield nodes in topological order. Among ready nodes, collectives and low numbers come first.
 
     Raises:
-        FormatError: nodes wait for one another.
+        FormatError: Nodes form a dependency cycle.
     """
     before: dict[int, list[int]] = defaultdict(list)
     waits: dict[int, int] = {}

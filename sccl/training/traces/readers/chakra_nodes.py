@@ -1,9 +1,9 @@
 """Read the nodes of Chakra execution traces from records and from two JSON forms.
 
-One form is the output of ``chakra_jsonizer``: a sequence of objects, the first with the version,
-with the complete trace. The other is the input of simulator feeders: a list ``workload_graph``,
-whose nodes have attributes as fields. Collectives may lack their type (then their name gives it, as
-in Chakra's converter) or their size.
+The first form is the output of ``chakra_jsonizer``: a sequence of objects with the complete trace,
+of which the first has the version. The second form is the input of simulator feeders: a list
+``workload_graph``, whose nodes have attributes as fields. It may lack the sizes and types of
+collectives. A missing type is derived from the node's name, as in Chakra's converter.
 """
 
 from __future__ import annotations
@@ -30,16 +30,21 @@ _GROUP = re.compile("[0-9]{1,7}(,[0-9]{1,7}){0,65535}")
 
 @dataclass(slots=True)
 class ChakraNode:
-    """A node, as far as it is read.
+    """The used data of a node.
 
     Attributes:
-        data: nodes whose results it needs. Some may not be in the file.
-        control: nodes that come before it, or that it is a part of.
-        group: the ranks that it is among, where sccl has written it. Empty: unknown.
-        group_name: name of its group. Empty: unknown.
-        named_type: whether its name alone tells which collective it is.
-        partial: whether it is in some dimensions of a machine and not in others.
-        unread: attributes and fields that are not used.
+        number: Id of the node.
+        name: Name of the node.
+        kind: Kind of the node (:class:`NodeKind`).
+        micros: Duration in microseconds.
+        data: Data dependencies. Some of these nodes may not be in the file.
+        control: Control dependencies, or enclosing nodes.
+        attributes: Numeric attributes by name.
+        group: Ranks of the collective, if sccl wrote the trace. Empty: unknown.
+        group_name: Name of the group. Empty: unknown.
+        named_type: Whether the collective is derived from the node's name.
+        partial: Whether the collective runs in only some dimensions of a machine.
+        unread: Names of unused attributes and fields.
     """
 
     number: int = 0
@@ -57,21 +62,21 @@ class ChakraNode:
 
     @property
     def on_host(self) -> bool:
-        """Return whether the host does it."""
+        """Return whether the host executes the node."""
         return bool(self.attributes.get("is_cpu_op", 0))
 
 
 def is_node(record: Any) -> bool:
-    """Return whether a record is a node, which has a kind."""
+    """Return whether a record is a node, that is, has a kind."""
     return bool(record.HasField("type") and 1 <= record.type <= 16)
 
 
 def read_nodes(content: bytes, where: str) -> dict[int, ChakraNode]:
-    """Return the nodes of a file, by their numbers.
+    """Return the nodes of a file of records, by number.
 
     Raises:
-        FormatError: it is cut off, or no such file.
-        TooLargeError: it has more than are read.
+        FormatError: The file is truncated, or not such a file.
+        TooLargeError: The file has too many nodes.
     """
     nodes: dict[int, ChakraNode] = {}
     for number, record in enumerate(read_records(content, where)):
@@ -106,7 +111,7 @@ def _read_node(record: Any, where: str) -> ChakraNode:
 def _attribute_value(attribute: Any) -> object:
     """Return the value of an attribute for :func:`add_attribute`."""
     kind = attribute.WhichOneof("value")
-    if kind is None:  # a truth value that is false may be left out
+    if kind is None:  # a false Boolean value may be omitted
         return None if has_unknown_fields(attribute) else 0
     value = getattr(attribute, kind)
     if kind == "string_val":
@@ -117,13 +122,16 @@ def _attribute_value(attribute: Any) -> object:
 
 
 def add_attribute(node: ChakraNode, name: str, value: object, where: str) -> None:
-    """Keep an attribute of a node.
+    """Store an attribute of a node.
 
     Args:
-        value: A number, a truth value, a text, or a list of truth values. None: another type.
+        node: Node, which is updated.
+        name: Name of the attribute.
+        value: A number, a Boolean, a text, or a list of Booleans. None: another type.
+        where: Name of the node, for messages.
 
     Raises:
-        FormatError: a list of ranks is not one, or is cut off.
+        FormatError: A list of ranks is invalid or truncated.
     """
     number = int(value) if isinstance(value, bool) else parse_count(value)
     if name == "group_ranks":
@@ -145,10 +153,10 @@ def add_attribute(node: ChakraNode, name: str, value: object, where: str) -> Non
 
 
 def check_micros(node: ChakraNode, where: str) -> None:
-    """Check that a node takes a time that a workload can hold.
+    """Check that the duration of a node is within the limit of workloads.
 
     Raises:
-        FormatError: it does not.
+        FormatError: The duration exceeds the limit.
     """
     if node.micros > MAX_OP_US:
         raise FormatError(f"{where}: it takes {node.micros} us, expected up to {MAX_OP_US:g}")
@@ -157,7 +165,7 @@ def check_micros(node: ChakraNode, where: str) -> None:
 _GRAPH = "workload_graph"
 _TYPED = re.compile(rb'"type":\s*"(COMP|COMM_[A-Z]{4}|METADATA|MEM_[A-Z]{4,5})_NODE"')
 _HEAD = 2**16
-"""Bytes in which a node is to be."""
+"""Number of first bytes that are searched for a node."""
 
 _KINDS = {
     "COMP_NODE": NodeKind.COMPUTE,
@@ -179,20 +187,20 @@ _TYPES = {
     "scatter": 4,
     "reduce": 1,
 }
-"""Types by parts of names. The first match counts."""
+"""Collective types by parts of node names. The first match counts."""
 
 
 def is_json_of_chakra(content: bytes) -> bool:
-    """Return whether bytes look like one of the two."""
+    """Return whether bytes look like one of the two JSON forms."""
     return f'"{_GRAPH}"'.encode() in content or bool(_TYPED.search(content[:_HEAD]))
 
 
 def read_json_nodes(content: bytes, where: str) -> dict[int, ChakraNode]:
-    """Return the nodes of a trace, by their numbers.
+    """Return the nodes of a JSON trace, by number.
 
     Raises:
-        FormatError: it is cut off, or none.
-        TooLargeError: it has more nodes than are read.
+        FormatError: The trace is truncated or invalid.
+        TooLargeError: The trace has too many nodes.
     """
     nodes: dict[int, ChakraNode] = {}
     for place, entry in enumerate(_node_objects(content, where)):
@@ -221,7 +229,7 @@ def _node_objects(content: bytes, where: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _json_values(content: bytes, where: str) -> Iterator[object]:
-    """Yield the values in a file, one after another."""
+    """Yield the JSON values of a file, one after another."""
     try:
         text = content.decode()
         decoder, at = json.JSONDecoder(), 0
@@ -259,7 +267,7 @@ def _node_from_graph(entry: Mapping[str, Any], where: str) -> ChakraNode:
 
 
 def _node_from_message(entry: Mapping[str, Any], where: str) -> ChakraNode:
-    """Return a node that was a record."""
+    """Return the node of an object by ``chakra_jsonizer``."""
     kind = entry.get("type", 0)
     node = ChakraNode(
         number=_int_field(entry, "id", where, 0),

@@ -1,16 +1,16 @@
 """Read traces of PyTorch's profiler (Kineto), with or without metadata of collectives.
 
-Since 2.3, PyTorch records for each collective its name, elements, type, group, and splits. Earlier
+Since 2.3, PyTorch records the name, elements, type, group, and splits of each collective. Earlier
 versions have a node ``record_param_comms`` around each call and each wait, with the dimensions of
-its tensors, and inside it an event such as ``nccl:all_to_all``. Waits name no call there, and are
-matched with calls by order. With enable_cuda_sync_events, the trace shows which stream waits for
-which. Gloo shows only the waits of synchronous calls. Computation is in the order in which the host
-launched it.
+its tensors, and inside it an event such as ``nccl:all_to_all``. Their waits do not name a call, and
+are matched with calls by order. With ``enable_cuda_sync_events``, the trace has the waits between
+streams. Gloo records only the waits of synchronous calls. Computation is in the order in which the
+host launched it.
 
-If host work is kept, the host is a stream that computes between one call or wait and the next,
-while the device is idle. While it was blocked, for example in ``cudaDeviceSynchronize``, it did
-nothing, and from the next line on it depends on the work that the device had. The stream of that
-work is unknown, so it is all streams.
+If host work is kept, the host is a stream with computation between one call or wait and the next.
+While the host is blocked, for example in ``cudaDeviceSynchronize``, it does nothing. After that, it
+depends on the earlier work of the device. The stream of this work is unknown, so the host depends
+on all streams.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ EXAMPLE = b"""{"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [
 """
 
 _MAX_SHOWN = 16
-"""Names of metadata, in a line."""
+"""Largest number of names of metadata in a line."""
 _COMM_KERNEL = re.compile("nccl|rccl", re.IGNORECASE)
 _NO_DEVICE = "there is no device in the trace: host time between calls counts as computation"
 _OTHER_DEVICE = (
@@ -73,7 +73,7 @@ _OTHER_DEVICE = (
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether it has trace events."""
+    """Return whether the content has trace events."""
     head = content.lstrip()[:1]
     return b'"traceEvents"' in content or (head == b"[" and b'"ph"' in content[:4096])
 
@@ -82,7 +82,7 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
     """Return the events of a rank in one step.
 
     Raises:
-        InputError: It is no such trace, is cut off, or has no such step.
+        InputError: The content is not such a trace, is truncated, or has no such step.
     """
     trace = read_events(content, where)
     place = wanted.find_index([mark.number for mark in trace.marks], where)
@@ -148,7 +148,7 @@ def _unused_events(
 
 
 def _step_range(trace: ProfiledRank, place: int | None) -> tuple[float, float, float, str]:
-    """Return when a step begins and ends, how long it takes, and the thread that runs it."""
+    """Return begin, end, and duration of a step in microseconds, and the thread that runs it."""
     if place is None:
         begin = min((event.ts for event in trace.host), default=0.0)
         end = max((event.end for event in trace.host), default=0.0)
@@ -163,7 +163,7 @@ def _step_range(trace: ProfiledRank, place: int | None) -> tuple[float, float, f
 def _stream_wait_events(
     waits: Sequence[StreamWait], timeline: Sequence[tuple[float, TraceEvent]], window: Window
 ) -> Iterator[tuple[float, TraceEvent]]:
-    """Yield waits of streams that compute for one another, with the marks that they wait for."""
+    """Yield waits between computing streams, and the marks that they wait for."""
     streams = {event.stream for _, event in timeline if isinstance(event, Kernel)}
     inside = [
         wait
@@ -203,7 +203,7 @@ _BLOCKED = re.compile(r"(cuda|hip)(Device|Stream|Event)Synchronize", re.IGNORECA
 
 
 def idle_us(device: Sequence[LaunchedKernel], begin: float, took: float) -> float:
-    """Return how long the device did nothing between two times."""
+    """Return the idle time of the device during ``took`` microseconds after ``begin``."""
     free, idle = begin, 0.0
     for began, ended in sorted((event.began, event.began + event.duration_us) for event in device):
         idle += max(0.0, min(began, begin + took) - free)
@@ -214,19 +214,19 @@ def idle_us(device: Sequence[LaunchedKernel], begin: float, took: float) -> floa
 def host_gaps(
     host: Sequence[ProfiledEvent], calls: Sequence[HostCall], streams: Sequence[str], window: Window
 ) -> tuple[list[_Timed], list[_Timed]]:
-    """Return the waits of the host before lines, and its work after each.
+    """Return the host's waits for streams, and its work between calls and waits.
 
     Args:
         host: All events of the host.
         calls: Calls and waits, in order.
         streams: Streams of the device that compute.
-        window: Begin and end.
+        window: Begin and end of the step, in microseconds.
     """
     lines = [window[0], *(call.begin for call in calls), window[1]]
     blocked = _blocked_intervals(host, window)
     waits: list[_Timed] = []
     does: list[_Timed] = []
-    number = -1  # those of other marks are not negative
+    number = -1  # other marks have nonnegative numbers
     first = 0
     for begin, end in itertools.pairwise(lines):
         while first < len(blocked) and blocked[first][1] <= begin:
@@ -244,7 +244,7 @@ def host_gaps(
 
 
 def _blocked_intervals(host: Sequence[ProfiledEvent], window: Window) -> list[tuple[float, float]]:
-    """Return when the host is blocked, one after the other, whichever of its threads are."""
+    """Return the disjoint intervals in which any thread of the host is blocked."""
     spans: list[tuple[float, float]] = []
     for event in host:
         if not window[0] <= event.ts < window[1] or not _BLOCKED.fullmatch(event.name):

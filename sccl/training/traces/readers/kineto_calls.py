@@ -1,9 +1,10 @@
 """Find calls of collectives and waits for them among the events of Kineto.
 
-Around each is a node ``record_param_comms`` with its properties, or it contains an event of the
-backend, such as ``nccl:all_to_all``. Gloo has only that event, on its own thread, after the begin
-of the calling operator (``c10d::alltoall_base_``). Newer operators record whether they are
-asynchronous. Otherwise nothing shows that a synchronous call blocks its thread.
+A call or wait is a node ``record_param_comms`` with its properties, which may contain an event of
+the backend, such as ``nccl:all_to_all``. Gloo has only the event of the backend. It is on a thread
+of Gloo, and begins after the calling operator (``c10d::alltoall_base_``). Newer operators record
+whether they are asynchronous. For older ones the trace does not show that a synchronous call blocks
+its thread.
 """
 
 from __future__ import annotations
@@ -39,18 +40,19 @@ from sccl.training.traces.readers.torch_names import (
 _REDUCTION = re.compile(r"_(Sum|Prod|Min|Max|Avg|MinMax|PreMulSum|SumPostDiv)(_|\(|$)")
 REDUCTIONS = {"Sum": "sum", "Prod": "prod", "Min": "min", "Max": "max", "Avg": "avg"}
 _INEXACT = {"MinMax": "max", "PreMulSum": "sum", "SumPostDiv": "avg"}
-"""Reductions that are no operation of a workload: either of two, scaled before, divided after."""
+"""Reductions that workloads lack (minimum or maximum, prescaled, divided), and their
+substitutes."""
 REDUCTIONS |= _INEXACT
 _BUCKETS = "torch::autograd::AccumulateGrad"
-"""Around calls that DistributedDataParallel makes of gradients, as they are ready."""
+"""Name of events around the calls by which DistributedDataParallel reduces ready gradients."""
 
 _OPERATORS = "c10d::"
 _MAX_NESTING = 8
-"""Events, one in another: as many are looked at."""
+"""Largest number of nested events that are examined."""
 
 
 Window = tuple[float, float]
-"""From when, and until before when."""
+"""Begin (inclusive) and end (exclusive) in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,9 @@ class _CallEvidence:
     """The events of a call or a wait.
 
     Attributes:
-        named: Event of the backend, with the name of the collective.
-        operator: Operator of c10d that made it, if it is in the trace.
+        node: Event of the call or wait.
+        named: Event of the backend, with the name of the collective. None: not in the trace.
+        operator: Operator of c10d that made the call. None: not in the trace.
     """
 
     node: ProfiledEvent
@@ -69,7 +72,7 @@ class _CallEvidence:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """A call or a wait, and when its thread was busy with it."""
+    """A call or a wait, with the begin and end of its event in microseconds."""
 
     begin: float
     end: float
@@ -88,7 +91,9 @@ def host_calls(
     Args:
         host: All events of the host.
         kernels: Kernels of collectives, in order of launch.
+        window: Begin and end of the step, in microseconds.
         groups: Ranks of process groups, by name.
+        where: Name of the trace, for messages.
 
     Raises:
         FormatError: A call lacks data.
@@ -122,7 +127,7 @@ def host_calls(
 
 
 def _find_call_evidence(host: Sequence[ProfiledEvent]) -> Iterator[_CallEvidence]:
-    """Yield the calls and waits with their events. Those of Gloo come with their operators."""
+    """Yield the events of each call and wait. Calls of Gloo are matched with their operators."""
     threads: dict[str, list[ProfiledEvent]] = defaultdict(list)
     operators: list[ProfiledEvent] = []
     for event in host:
@@ -143,7 +148,7 @@ def _find_call_evidence(host: Sequence[ProfiledEvent]) -> Iterator[_CallEvidence
         waiting[_event_word(operator)].append(operator)
     for node in sorted(backend_calls, key=lambda event: event.ts):
         queue = waiting[_event_word(node)]
-        if queue and queue[0].ts <= node.ts:  # threads of Gloo begin with calls as they came
+        if queue and queue[0].ts <= node.ts:  # Gloo's threads start calls in order
             operator = queue.popleft()
             yield _CallEvidence(operator, node, operator)
         else:
@@ -155,7 +160,7 @@ def _event_word(event: ProfiledEvent) -> str:
 
 
 def _add_implicit_waits(thread_calls: list[tuple[HostCall, bool]]) -> list[HostCall]:
-    """Return the calls and waits of a thread, with waits for calls that are waited for at once."""
+    """Return the calls and waits of a thread, with added waits for synchronous calls."""
     thread_calls.sort(key=lambda pair: pair[0].begin)
     calls: list[HostCall] = []
     for place, (call, at_once) in enumerate(thread_calls):
@@ -175,14 +180,14 @@ def _is_synchronous(operator: ProfiledEvent | None, where: str) -> bool:
 
 
 def _enclosing_events(outer: list[ProfiledEvent], inner: ProfiledEvent) -> list[ProfiledEvent]:
-    """Return the events within which another began, the nearest first."""
+    """Return the events during which another event begins, the innermost first."""
     before = bisect_right(outer, inner.ts, key=lambda event: event.ts)
     near = outer[max(0, before - _MAX_NESTING) : before]
     return [event for event in reversed(near) if inner.ts <= event.end]
 
 
 def _call_nodes(events: list[ProfiledEvent]) -> list[tuple[ProfiledEvent, ProfiledEvent | None]]:
-    """Return the calls and waits of a thread, each with the event within it that has its name."""
+    """Return the calls and waits of a thread, each with the backend's event inside it."""
     nodes: list[tuple[ProfiledEvent, ProfiledEvent | None]] = []
     for event in events:
         if event.name != COMM_NODE and nodes and event.ts <= nodes[-1][0].end:
@@ -207,10 +212,10 @@ def _with_kernels(call: TracedCall, ran: list[LaunchedKernel]) -> TracedCall:
 def _with_group(
     call: TracedCall, args: EventArguments, groups: Mapping[str, tuple[int, ...]], where: str
 ) -> TracedCall:
-    """Return a call with the ranks of its group, where its own list is cut or there is none.
+    """Complete a call with the ranks of its process group if its own list is truncated or missing.
 
     Raises:
-        FormatError: the two contradict one another.
+        FormatError: The truncated list and the process group differ.
     """
     ranks = groups.get(call.group_name, ())
     text = value_of(args.group, where)
@@ -227,7 +232,7 @@ def _with_group(
 
 
 def inexact_reduction(kernel: str) -> str:
-    """Return the reduction in a kernel's name that no workload has as such. Empty: none."""
+    """Return the reduction in a kernel's name if workloads lack it. Empty: they have it."""
     match = _REDUCTION.search(kernel)
     return match[1] if match and match[1] in _INEXACT else ""
 
@@ -238,10 +243,10 @@ def _build_call(
     """Return the call or the wait of a node.
 
     Args:
-        named: Event inside it with the name of its collective, if there is one.
+        named: Event inside the node with the name of the collective. None: there is none.
 
     Raises:
-        FormatError: It is a call of something that is no collective, or unknown.
+        FormatError: The call is not a known collective.
     """
     args = node.args
     place = f"{where}: the call at {node.ts:.3f} us"
@@ -276,10 +281,10 @@ def _find_name(concrete: object) -> str | None:
 def _find_peer(
     args: EventArguments, named: ProfiledEvent | None, place: str, *, gives: bool
 ) -> PeerEnd:
-    """Return the other end of a send: by metadata, by the backend's name, or by the inputs.
+    """Return the peer of a send from metadata, from the backend's name, or from the inputs.
 
     Raises:
-        FormatError: none of them tells it.
+        FormatError: The peer is unknown.
     """
     rank = parse_count(value_of(args.taker if gives else args.giver, place))
     if rank is not None:
@@ -297,7 +302,7 @@ def _find_peer(
 
 
 def _request_number(concrete: object) -> int | None:
-    """Return the number of a call, which stands three before its name where inputs are recorded."""
+    """Return the request number, which is the third input before the name. None: unknown."""
     name = _find_name(concrete)
     if not isinstance(concrete, list) or name not in concrete[3:]:
         return None
@@ -319,7 +324,7 @@ def _apply_metadata(call: TracedCall, args: EventArguments, place: str) -> Trace
     """Return a call with the metadata of collectives. Without metadata it is unchanged.
 
     Raises:
-        FormatError: The type of its elements is missing.
+        FormatError: The element type is missing.
     """
     word = value_of(args.dtype, place)
     dtype = dtype_of(word, place) if isinstance(word, str) and word else call.dtype

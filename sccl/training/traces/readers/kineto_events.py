@@ -1,4 +1,4 @@
-"""Events of a Chrome trace as Kineto writes them, as far as they tell of computation and calls."""
+"""Read the events of computation and calls from a Chrome trace by Kineto."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ _HOST_CATEGORIES = frozenset(
     {"", "cpu_op", "user_annotation", "python_function", "overhead", "operator", "function"}
     | {"external_correlation", "cpu_instant_event", "fwdbwd", "ac2g", "async"}
 )
-"""Categories of the host, in small letters; runtimes and drivers of devices are, too."""
+"""Categories of host events, in lower case, in addition to runtimes and drivers of devices."""
 _READ_CATEGORIES = _DEVICE_CATEGORIES | _HOST_CATEGORIES | {_SYNC}
 _UNUSED_DEVICE_CATEGORIES = frozenset({"gpu_user_annotation", "trace"})
-"""Categories that repeat others."""
+"""Categories that repeat events of other categories."""
 _NO_DURATION = frozenset({"", "M", "i", "I", "C", "s", "t", "f"})
-"""Kinds of trace events without a duration of their own: names, marks, counters, and arrows."""
+"""Kinds of trace events without a duration: names, marks, counters, and arrows."""
 _CLOCK_US, _INTEGER_CLOCK_US = 1.0, 2.0
-"""Overlap by rounding; where begin and duration are whole microseconds, each may be off by one."""
+"""Overlap in microseconds that rounding may cause. If begin and duration are whole microseconds,
+each may be off by one."""
 
 _METADATA = re.compile(rb'"args"\s*:\s*\{([^{}]*"Collective name"[^{}]*)\}')
 _KEY = re.compile(rb'"([^"\\]{1,60})"\s*:')
 
 _EPOCH_US = 1e17
-"""No clock of a computer is beyond that, microseconds from 1970 on."""
+"""Largest valid time in microseconds since 1970."""
 
 
 class EventArguments(msgspec.Struct, frozen=True):
@@ -101,12 +102,12 @@ class _Trace(msgspec.Struct):
 
 
 _OPERATORS = frozenset({"cpu_op", "operator"})
-"""Categories of calls by a process of the job."""
+"""Categories of operators that a process of the job calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepMark:
-    """A step, from when until when."""
+    """A step, with its begin and end in microseconds."""
 
     number: int
     begin: float
@@ -119,12 +120,15 @@ class LaunchedKernel:
     """A kernel or copy on the device, with its launch.
 
     Attributes:
-        launched: Launch time by the host's clock. Its begin if the launch is not in the trace.
-        thread: Launching thread. Empty if the launch is not in the trace.
+        launched: Launch time by the host's clock, or the begin if the launch is not in the trace.
+        thread: Launching thread. Empty: the launch is not in the trace.
+        stream: Stream of the device.
+        name: Name of the kernel.
+        duration_us: Duration.
         began: Begin by the device's clock.
         device: Number of the device in the trace.
-        correlation: Number of its launch in the trace.
-        has_stream: Whether the trace has its stream.
+        correlation: Number of the launch in the trace.
+        has_stream: Whether the trace has the stream.
     """
 
     launched: float
@@ -140,11 +144,13 @@ class LaunchedKernel:
 
 @dataclass(frozen=True, slots=True)
 class StreamWait:
-    """A wait of a stream for the work of another up to a mark, by the host's clock.
+    """A wait of a stream for the work of another stream up to a mark.
 
     Attributes:
-        marked: Time of the mark.
-        waited: Time of the wait's call.
+        marked: Time of the call that sets the mark, by the host's clock.
+        waited: Time of the call that waits, by the host's clock.
+        stream: Waiting stream.
+        awaited: Stream of the mark.
     """
 
     marked: float
@@ -155,10 +161,12 @@ class StreamWait:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledRank:
-    """A sorted trace.
+    """The sorted events of a rank's trace.
 
     Attributes:
-        marks: Marks of steps, in order.
+        rank: Rank. None: unknown.
+        world: Number of ranks of the job. 0: unknown.
+        marks: Step markers, in order.
         device: Work on the device, in order of launch.
         host: Events of the host, in order.
         waits: Waits between streams. Empty: not in the trace.
@@ -182,8 +190,8 @@ def read_events(content: bytes, where: str) -> ProfiledRank:
     """Return the events of a trace.
 
     Raises:
-        FormatError: it is cut off, no JSON, or times are none.
-        TooLargeError: it has more events than are read.
+        FormatError: The trace is truncated or not JSON, or has invalid times.
+        TooLargeError: The trace has too many events.
     """
     if content.count(b'"ph"') > MAX_EVENTS:
         raise TooLargeError(
@@ -242,10 +250,10 @@ def read_events(content: bytes, where: str) -> ProfiledRank:
 
 
 def _check_processes(host: Sequence[ProfiledEvent], where: str) -> None:
-    """Check that one process alone called operators, as tools merge traces of several ranks.
+    """Check that only one process called operators. Tools may merge traces of several ranks.
 
     Raises:
-        FormatError: Several did.
+        FormatError: Several processes called operators.
     """
     processes = {event.pid for event in host if event.cat.lower() in _OPERATORS}
     if len(processes) > 1:
@@ -257,7 +265,7 @@ def _check_processes(host: Sequence[ProfiledEvent], where: str) -> None:
 
 
 def _unused_attributes(content: bytes) -> tuple[str, ...]:
-    """Return the names of metadata of collectives that are not used."""
+    """Return the names of unused metadata of collectives."""
     names = {key for match in _METADATA.finditer(content) for key in _KEY.findall(match[1])}
     used = {name.encode() for name in EventArguments.__struct_encode_fields__}
     return tuple(sorted(name.decode(errors="replace") for name in names - used))
@@ -269,7 +277,7 @@ def _is_read(category: str) -> bool:
 
 
 def _process_groups(raw: msgspec.Raw, where: str) -> dict[str, tuple[int, ...]]:
-    """Return the ranks of process groups by name, of those whose name is theirs alone."""
+    """Return the ranks of process groups by name. Ambiguous names are omitted."""
     listed = value_of(raw, where)
     groups: dict[str, set[tuple[int, ...]]] = defaultdict(set)
     for entry in listed if isinstance(listed, list) else []:
@@ -284,10 +292,10 @@ def _check_times(event: ProfiledEvent, where: str) -> None:
 
 
 def check_durations(events: Iterable[ProfiledEvent | LaunchedKernel], where: str) -> None:
-    """Check that events of a step take times that a workload can hold.
+    """Check that the durations of events are within the limits of workloads.
 
     Raises:
-        FormatError: one does not.
+        FormatError: A duration is outside the limits.
     """
     for event in events:
         took = event.dur if isinstance(event, ProfiledEvent) else event.duration_us
@@ -304,15 +312,16 @@ def _refuse_times(name: str, began: float, took: float, where: str) -> NoReturn:
 
 
 def check_streams(on_device: Sequence[LaunchedKernel], where: str) -> None:
-    """Check that the work of a stream is sequential, except for joint launches.
+    """Check that the kernels of a stream run one after the other.
 
-    Kernels of a graph have one launch, and may run in parallel.
+    Kernels of a CUDA graph share one launch, and may run in parallel.
 
     Args:
         on_device: Kernels and copies of the step, in any order.
+        where: Name of the trace, for messages.
 
     Raises:
-        FormatError: Two of one stream overlap by more than rounding.
+        FormatError: Two kernels of a stream overlap by more than rounding.
     """
     whole_times = all(run.began.is_integer() and run.duration_us.is_integer() for run in on_device)
     clock = _INTEGER_CLOCK_US if whole_times else _CLOCK_US
@@ -346,7 +355,7 @@ def _step_marks(host: list[ProfiledEvent]) -> list[StepMark]:
 def _stream_waits(
     events: Iterable[ProfiledEvent], called: Mapping[bytes, ProfiledEvent]
 ) -> Iterator[StreamWait]:
-    """Yield waits of streams whose calls, and those that set their marks, are in the trace."""
+    """Yield the waits between streams whose calls, for wait and mark, are both in the trace."""
     for event in events:
         args = event.args
         waited, marked = (called.get(bytes(raw)) for raw in (args.correlation, args.recorded))
@@ -358,7 +367,7 @@ def _stream_waits(
 
 
 def _stream_name(raw: msgspec.Raw) -> str | None:
-    """Return the name of a stream. None: it is none that can be shown."""
+    """Return the name of a stream. None: the name is empty, too long, or not printable."""
     name = bytes(raw).decode(errors="replace").strip('"')
     return name if name.isprintable() and 0 < len(name) < 40 else None
 

@@ -1,9 +1,9 @@
-"""Execution traces of PyTorch (ExecutionTraceObserver), schemas 1.0.1 to 1.1.1.
+"""Read execution traces of PyTorch (ExecutionTraceObserver), schemas 1.0.1 to 1.1.1.
 
-Every call of a collective and every wait is a node ``record_param_comms``: its tensors, the number
-of the request, the group, the rank or the root, the name, the splits, and since 1.0.2 the size of
-the group, since 1.1.0 its first rank and stride. A wait repeats the request's number. Nodes are
-numbered in the order in which they began, on whichever thread. How long they took is unknown.
+Each call of a collective and each wait is a node ``record_param_comms``. Its inputs are the
+tensors, the request number, the group, the rank or root, the name, and the splits. Since 1.0.2 the
+group size follows, and since 1.1.0 the group's first rank and stride. A wait repeats the request
+number. Nodes of all threads are numbered in the order in which they began. Durations are unknown.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
 _GROUPS = "## process_group:init ##"
 _STREAM = "device"
 _USED = frozenset({"tid", "op_schema", "in_msg_nelems", "dtype"})
-"""Attributes of calls that are used; inputs tell the others."""
+"""Used attributes of calls. Other data come from the inputs."""
 _MAX_SHOWN = 16
-"""Names of attributes, in a line."""
+"""Largest number of names of attributes in a line."""
 _SENDS_SUFFIX = "/sends"
 _SEND_REQUEST_OFFSET = 2**62
 _NO_RAW = msgspec.Raw(b"")
@@ -84,7 +84,7 @@ class _Node(msgspec.Struct):
     attrs: list[_Attribute] = []
 
     def attribute(self, name: str) -> Any:
-        """Return the value of an attribute. None: there is none."""
+        """Return the value of an attribute. None: there is no such attribute."""
         raw = next((attr.value for attr in self.attrs if attr.name == name), None)
         return None if raw is None else value_of(raw, name)
 
@@ -94,7 +94,7 @@ class _Node(msgspec.Struct):
 
     @property
     def computes(self) -> bool:
-        """Return whether an operator ran that is no call."""
+        """Return whether the node is an operator and not a call of a collective."""
         if self.name.startswith(("c10d::", COMM_NODE)) or is_backend_call(self.name):
             return False
         return bool(self.op_schema or self.attribute("op_schema"))
@@ -113,7 +113,7 @@ class _Group:
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether it has nodes, as PyTorch numbers and names them."""
+    """Return whether the content has nodes with PyTorch's field names."""
     return (b'"nodes"' in content and b'"schema"' in content and b'"rf_id"' in content) or (
         b'"nodes"' in content and b'"op_schema"' in content
     )
@@ -123,7 +123,7 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
     """Return the events of a rank in one step.
 
     Raises:
-        InputError: It is no such trace, is cut off, or has no such step.
+        InputError: The content is not such a trace, is truncated, or has no such step.
     """
     nodes = _read_nodes(content, where)
     marks = [(int(match[1]), n) for n in nodes if (match := _STEP.search(n.name))]
@@ -182,8 +182,8 @@ def _read_nodes(content: bytes, where: str) -> list[_Node]:
     """Return the nodes of a trace, in order.
 
     Raises:
-        FormatError: it is no such trace, or cut off.
-        TooLargeError: it has more nodes than are read.
+        FormatError: The content is not such a trace, or is truncated.
+        TooLargeError: The trace has too many nodes.
     """
     if content.count(b'"name"') > 20 * MAX_EVENTS:
         raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
@@ -202,7 +202,7 @@ def _read_nodes(content: bytes, where: str) -> list[_Node]:
 
 
 def _process_groups(nodes: list[_Node], where: str) -> dict[str, _Group]:
-    """Return the groups that were made, by name and by the backend's number."""
+    """Return the created process groups, by name and by the backend's number."""
     groups: dict[str, _Group] = {}
     for node in nodes:
         if node.name != _GROUPS:
@@ -227,10 +227,12 @@ def _process_groups(nodes: list[_Node], where: str) -> dict[str, _Group]:
 
 
 def _job_size(groups: Collection[_Group], where: str) -> int:
-    """Return how many ranks groups tell of at least: one that lists none is of all.
+    """Return a lower bound on the number of ranks of the job, from its groups.
+
+    A group without listed ranks has all ranks.
 
     Raises:
-        FormatError: there are ranks beyond these.
+        FormatError: A group has a rank outside the job.
     """
     world = max((group.size for group in groups if not group.ranks), default=0)
     last = max((max(group.ranks) for group in groups if group.ranks), default=-1)
@@ -243,10 +245,10 @@ def _job_size(groups: Collection[_Group], where: str) -> int:
 
 
 def _parse_json_list(text: object, where: str) -> list[dict[str, Any]]:
-    """Return the objects of a list that stands in a text as JSON. Empty: it is none.
+    """Return the objects of a JSON list in a text. Empty: the text is not a list.
 
     Raises:
-        FormatError: it is cut off.
+        FormatError: The list is truncated.
     """
     if not isinstance(text, str) or not text.startswith("["):
         return []
@@ -262,7 +264,7 @@ def _parse_json_list(text: object, where: str) -> list[dict[str, Any]]:
 
 
 def _input_values(inputs: Any) -> list[Any]:
-    """Return the values of a node's inputs or outputs, in the old form and in the new."""
+    """Return the values of a node's inputs or outputs, in the old or the new form."""
     values = inputs.get("values") if isinstance(inputs, dict) else inputs
     return values if isinstance(values, list) else []
 
@@ -274,13 +276,11 @@ def _flatten(values: list[Any]) -> list[Any]:
 
 
 def _tensor_elements(value: Any) -> int | None:
-    """Return the elements of a tensor, or of all tensors in lists. None: there is none."""
+    """Return the elements of a tensor, or of all tensors in lists. None: no tensor."""
     if not isinstance(value, list):
         return None
     if len(value) >= 6 and all(parse_count(n) is not None for n in value[:5]):
-        return parse_count(
-            value[3]
-        )  # its number, its storage, where it begins there, elements, bytes
+        return parse_count(value[3])  # fields: tensor, storage, offset, elements, bytes
     counts = [n for n in map(_tensor_elements, value) if n is not None]
     return sum(counts) if counts else None
 
@@ -288,10 +288,10 @@ def _tensor_elements(value: Any) -> int | None:
 def _build_call(
     node: _Node, groups: dict[str, _Group], where: str
 ) -> tuple[TracedCall | TracedWait, int | None, int]:
-    """Return a call or a wait, the rank's place in its group if that is told, and that one's size.
+    """Return the call or wait, the rank's place in its group (None: unknown), and the group size.
 
     Raises:
-        FormatError: it is neither.
+        FormatError: The node is neither a call nor a wait.
     """
     inputs = value_of(node.inputs, where)
     values = _input_values(inputs)
@@ -342,7 +342,7 @@ def _build_call(
 
 
 def _request_number(value: Any) -> int | None:
-    """Return the number of a request, of which sends between two ranks have a row of their own."""
+    """Return the number of a request. Sends are numbered separately, so an offset is added."""
     if not isinstance(value, list):
         return parse_count(value)
     number = parse_count(value[0]) if value else None
@@ -353,10 +353,10 @@ def _request_number(value: Any) -> int | None:
 def _backend_call(
     node: _Node, by_id: dict[int, _Node], where: str
 ) -> list[TracedCall | TracedWait]:
-    """Return a call that a backend tells alone, as Gloo does, and a wait if its operator waits.
+    """Return a call with only a backend's event (Gloo), and a wait if its operator is synchronous.
 
     Raises:
-        FormatError: it is of no collective that is known.
+        FormatError: The collective is unknown, or a send does not name its peer.
     """
     parent = node.ctrl_deps if node.parent is None else node.parent
     operator = node if parent is None else by_id.get(parent, node)
@@ -364,7 +364,7 @@ def _backend_call(
         raise FormatError(f"{where}: {node.name!r:.60} does not name its peer")
     inputs = value_of(node.inputs, where)
     if not _input_values(inputs):
-        inputs = value_of(operator.inputs, where)  # of a barrier
+        inputs = value_of(operator.inputs, where)  # for a barrier
     types = inputs.get("types") if isinstance(inputs, dict) else None
     word = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""
     call = TracedCall(
@@ -380,17 +380,17 @@ def _backend_call(
 
 
 def _group_key(value: Any) -> str:
-    """Return a key of a group: the first of name and description, or a number."""
+    """Return the key of a group: its name, from a pair of name and description, or its number."""
     return str(value[0] if isinstance(value, list) and value else value)
 
 
 def _call_group(
     values: list[Any], at: int, groups: dict[str, _Group], gives: tuple[int, ...], where: str
 ) -> _Group:
-    """Return the group of a call: as it was made, or as the call tells it.
+    """Return the group of a call, from its creation or from the call.
 
     Raises:
-        FormatError: the two contradict one another.
+        FormatError: The sizes at creation and in the call differ.
     """
     group = groups.get(_group_key(values[at - 2]))
     numbers = [value if isinstance(value, int) else -1 for value in values[at + 3 : at + 6]]

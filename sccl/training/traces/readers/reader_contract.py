@@ -1,17 +1,17 @@
-"""Define the contract of trace readers, which are modules of this folder, and their result.
+"""Define the interface of trace readers, which are modules of this folder, and their result.
 
 A reader defines ``NAME`` (as in ``--format``), ``ABOUT`` (its format, in a line), ``SOURCE``
 (description of the format, and its versions), ``EXAMPLE`` (a small valid trace), and
 
 - ``sniff(content) -> bool``: whether bytes are in this format. It is fast, and accepts any bytes.
-- ``read(content, where, wanted) -> RankTrace``: events of a rank in one step of the trace. An
-  :class:`~sccl.errors.InputError` has the fault and the remedy in a sentence.
+- ``read(content, where, wanted) -> RankTrace``: events of a rank in one step of the trace. It may
+  raise an :class:`~sccl.errors.InputError` that states the fault and the remedy in a sentence.
 
-Calls of collectives, waits for them, and computation are in the order of the host. Values that a
-trace lacks are None or empty. Merging ranks fills them in, or refuses.
+Calls of collectives, waits, and computation are in the order in which the host issued them. Values
+that a trace lacks are None or empty. The merge of ranks completes them, or raises an error.
 
-Traces are untrusted: a reader must not hang or raise other errors on any bytes, and must obey the
-limits below.
+Traces are untrusted: whatever the bytes, a reader must not hang or raise other errors, and must
+observe the limits below.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from typing import Protocol
 from sccl.errors import InputError
 
 HOST = "host"
-"""Stream of host work, and its thread, which makes no calls."""
+"""Name of the stream of host work, and of its thread, which makes no calls."""
 
 
 class CallSpan(StrEnum):
-    """Which ranks a call is of, where one trace tells of all ranks."""
+    """The ranks of a call in a trace that describes all ranks."""
 
     ALL = "all"
     MODEL = "model"
-    """Those that share a model."""
+    """Ranks that share a model."""
     REPLICAS = "replicas"
-    """Those that have the same part of it."""
+    """Ranks with the same part of the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerEnd:
-    """The rank that one is sent to, or gets from.
+    """The peer of a send or receive.
 
     Attributes:
-        rank: its place in the group of the call, or its number in the job.
-        sends: whether the caller sends.
-        in_job: which of the two that is.
+        rank: Place of the peer in the group of the call, or its rank in the job.
+        sends: Whether the caller sends.
+        in_job: Whether ``rank`` is a rank in the job.
     """
 
     rank: int
@@ -53,29 +53,29 @@ class PeerEnd:
 
 @dataclass(frozen=True, slots=True)
 class TracedCall:
-    """A collective that the rank called, or one end of a send (a broadcast among two ranks).
+    """A call of a collective, or one end of a send (a broadcast between two ranks).
 
     Attributes:
         thread: Host thread.
-        collective: Its name in :data:`~sccl.core.workload_ops.COLLECTIVES`.
-        dtype: One of :data:`~sccl.core.sizes.ITEM_BYTES`.
-        input_elements: Elements of its input tensors. None: unknown.
-        output_elements: Elements of its output tensors. None: unknown.
-        request: Number by which a wait names it. None: unknown.
-        group_name: Key of its group among those of the rank. Empty: unknown.
+        collective: Name in :data:`~sccl.core.workload_ops.COLLECTIVES`.
+        dtype: Element type, one of :data:`~sccl.core.sizes.ITEM_BYTES`.
+        input_elements: Elements of the input tensors. None: unknown.
+        output_elements: Elements of the output tensors. None: unknown.
+        request: Request number, by which waits refer to the call. None: unknown.
+        group_name: Key of the group among those of the rank. Empty: unknown.
         group: Global ranks in the order of the group. Empty: unknown.
         first_stride: First rank of the group, and the distance between ranks. None: unknown.
-        cut_group: Whether the trace lists only some ranks of its group.
-        group_size: Number of ranks. 0: unknown.
+        cut_group: Whether the trace lists only some ranks of the group.
+        group_size: Number of ranks of the group. 0: unknown.
         root: Place of the root in the group. None: none, or unknown.
         reduce: Reduction operator. Empty: none, or unknown.
-        send_splits: Data for each rank of the group, in units of any size. Empty: equal parts.
-        receive_splits: Data from each rank, in units of any size. Empty: equal parts.
-        splits_unknown: Reason why an alltoall has no splits. Empty: it has them, or needs none.
-        bucket: Whether it sums gradients, without its own wait.
+        send_splits: Data for each rank of the group, in any unit. Empty: equal parts.
+        receive_splits: Data from each rank of the group, in any unit. Empty: equal parts.
+        splits_unknown: Reason why an alltoall has no splits. Empty: splits are known or not needed.
+        bucket: Whether it reduces a bucket of gradients, which has no own wait.
         duration_us: Duration on the device. None: unknown.
-        span: In a trace of all ranks, the ranks that make it.
-        end: Other rank of a send between two ranks. None: it is a collective.
+        span: Ranks of the call, in a trace that describes all ranks.
+        end: Peer of a send between two ranks. None: the call is a collective.
     """
 
     thread: str
@@ -102,7 +102,7 @@ class TracedCall:
 
 @dataclass(frozen=True, slots=True)
 class TracedWait:
-    """A wait of the thread for a call; request None: the trace does not tell for which."""
+    """A wait of a thread for a call. Request None: the trace does not name the call."""
 
     thread: str
     request: int | None = None
@@ -113,9 +113,11 @@ class Kernel:
     """Computation, or a copy, that a thread launched on a stream of the device.
 
     Attributes:
-        step_durations_us: how long it took in each of several steps, which all ranks took together;
-            empty:
-            of one step is told.
+        thread: Host thread.
+        stream: Stream of the device.
+        duration_us: Duration.
+        step_durations_us: Duration in each of several steps that all ranks execute together. Empty:
+            the trace has one step.
     """
 
     thread: str
@@ -129,8 +131,10 @@ class StreamEvent:
     """A mark on a stream of the device, or a wait of a stream for it.
 
     Attributes:
+        stream: Stream of the device.
         number: Number of the mark. It is set once, and several streams may wait for it.
-        waits: Whether later work on the stream waits for the work before the mark.
+        waits: True: later work on the stream waits for the work before the mark. False: the mark is
+            set.
     """
 
     stream: str
@@ -146,21 +150,22 @@ class RankTrace:
     """The events of one rank in one step.
 
     Attributes:
-        source: Its file, for messages.
+        source: Name of the file, for messages.
         format: Name of the reader.
-        events: Events in the order of the host.
-        rank: Its rank. None: unknown.
+        events: Events in the order in which the host issued them.
+        rank: Rank. None: unknown.
         world: Number of ranks of the job. 0: unknown.
         main: Thread that runs the steps.
-        step: Number of the step. None: the trace has no marks of steps, and this is all of it.
+        step: Number of the step. None: the trace has no step markers, and the events are all of it.
         iteration_us: Duration of the step. None: unknown.
-        excluded_us: Of that, idle time of devices that no event represents.
+        excluded_us: Part of this duration in which the device idles and no event represents it.
         has_times: Whether computation has durations.
         assumed: Assumptions, as sentences.
         unread: Unused content of the trace, as sentences.
         shared_names: Whether group names mean the same in the traces of all ranks.
-        covers_all_ranks: Whether it describes all ranks, which behave alike.
-        model_ranks: Number of consecutive ranks that share a model then. 0: all, or unknown.
+        covers_all_ranks: Whether the trace describes all ranks, which behave alike.
+        model_ranks: Number of consecutive ranks that share a model in such a trace. 0: all, or
+            unknown.
     """
 
     source: str
@@ -205,8 +210,8 @@ class StepSelection:
 
     Attributes:
         number: Number of the step. None: one in the middle.
-        marked: Whether a trace without marks of steps is refused if a number is given.
-        host: Whether host work is kept while the device is idle.
+        marked: Whether a trace without step markers is an error if a number is given.
+        host: Whether to keep host work while the device is idle.
     """
 
     number: int | None = None
@@ -214,10 +219,10 @@ class StepSelection:
     host: bool = False
 
     def find_index(self, numbers: list[int], where: str) -> int | None:
-        """Return the place of the step among the marks of a trace. None: take all of it.
+        """Return the index of the step among the step markers. None: use the whole trace.
 
         Raises:
-            InputError: it is not there.
+            InputError: The step is not in the trace.
         """
         if not numbers:
             if self.number is not None and self.marked:
@@ -237,7 +242,7 @@ class StepSelection:
 
 
 class TraceReader(Protocol):
-    """A module of this folder."""
+    """A module that reads traces of one format."""
 
     NAME: str
     ABOUT: str
@@ -245,16 +250,18 @@ class TraceReader(Protocol):
     EXAMPLE: bytes
 
     def sniff(self, content: bytes) -> bool:
-        """Return whether bytes are of this format."""
+        """Return whether bytes are in this format."""
         ...
 
     def read(self, content: bytes, where: str, wanted: StepSelection) -> RankTrace:
         """Return the events of a rank in one step.
 
         Args:
+            content: Content of the trace.
             where: Name of the trace, for messages.
+            wanted: Requested step.
 
         Raises:
-            InputError: It is not in this format, exceeds a limit, or has no such step.
+            InputError: The trace is invalid, exceeds a limit, or has no such step.
         """
         ...

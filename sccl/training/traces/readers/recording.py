@@ -1,11 +1,12 @@
 """Read recordings of running jobs, one file per rank, as the process group ``sccl`` writes them.
 
-The job marks its steps, or optimizers and repeated calls show them. Dependencies are not guessed.
-Computation is the host's work between one line and the next, which on a CPU is the job's
-computation. While the host is blocked in a wait, it does nothing. If the future of a call was
-requested, waits are invisible. Between two lines between which the results of such a call arrived,
-and until an optimizer step, which needs all of them, a thread computes for the time of its own
-clock, or since the arrival of the results.
+Steps follow from marks of the job, or from optimizer steps and repeated calls. Dependencies are
+recorded, not guessed. The computation between two events of a thread is the host's work, because
+these jobs compute on CPUs. The host does nothing while it is blocked in a wait.
+
+Waits are invisible if the job requested the future of a call. An optimizer step needs the results
+of all such calls. Until then, if results arrive between two events of a thread, the computation
+between them is the larger one of the thread's CPU time and the time since the last arrival.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
     """Return the events of the rank in a step, with median durations over equal steps.
 
     Raises:
-        InputError: It is no recording, or has no such step.
+        InputError: The content is not a recording, or has no such step.
     """
     recording = _decode(content, where)
     steps = find_steps(recording.events, where)
@@ -134,14 +135,14 @@ def _check_event(event: AnyRecord, recording: RecordingWire, where: str) -> None
 
 @dataclass(slots=True)
 class _StepGaps:
-    """The durations of a step: before each of its lines, and in all."""
+    """The computation before each event of a step, and the duration of the step."""
 
     gaps: list[float] = field(default_factory=list)
     took_us: float = 0.0
 
 
 def _measure_step(events: Sequence[AnyRecord], step: RecordedStep) -> _StepGaps:
-    """Return how long the host computed before each line of a step."""
+    """Return the computation before each event of a step, in microseconds."""
     row = _StepGaps()
     main = events[step.start].thread
     last: dict[int, AnyRecord] = {}
@@ -164,7 +165,7 @@ def _measure_step(events: Sequence[AnyRecord], step: RecordedStep) -> _StepGaps:
 
 
 def _awaited_calls(events: Sequence[AnyRecord], step: RecordedStep) -> frozenset[int]:
-    """Return the calls that are seen to be waited for."""
+    """Return the numbers of calls with a recorded wait."""
     step_events = events[step.start : step.stop]
     return frozenset(event.call for event in step_events if isinstance(event, WaitRecord))
 
@@ -172,7 +173,7 @@ def _awaited_calls(events: Sequence[AnyRecord], step: RecordedStep) -> frozenset
 def _computation_between(
     before: AnyRecord | None, event: AnyRecord, unseen: Sequence[CallRecord], *, is_main: bool
 ) -> float:
-    """Return how long a thread computed between two lines of its own."""
+    """Return the computation of a thread between two of its events, in microseconds."""
     if before is None:
         return 0.0
     wall = max(0.0, event.begin - before.end)
@@ -186,7 +187,7 @@ def _computation_between(
 def _step_events(
     events: Sequence[AnyRecord], step: RecordedStep, rows: Sequence[_StepGaps]
 ) -> list[TraceEvent]:
-    """Return the lines of a step, with computation between them as in the middle of all steps."""
+    """Return the events of a step, with the median computation over all steps between them."""
     trace_events: list[TraceEvent] = []
     unseen: dict[str, list[int]] = defaultdict(list)
     main, seen = events[step.start].thread, _awaited_calls(events, step)
@@ -214,7 +215,7 @@ def _build_kernel(thread: str, gaps: tuple[float, ...]) -> Kernel:
 
 
 def _optimizer_waits(unseen: dict[str, list[int]], gaps: tuple[float, ...]) -> list[TraceEvent]:
-    """Return waits for calls without a visible wait, and the computation then."""
+    """Return waits for calls without a recorded wait, and the computation after them."""
     trace_events: list[TraceEvent] = [
         TracedWait(_MAIN, number) for numbers in unseen.values() for number in numbers
     ]
@@ -225,7 +226,7 @@ def _optimizer_waits(unseen: dict[str, list[int]], gaps: tuple[float, ...]) -> l
 
 
 def _has_no_tensor(event: CallRecord, elements: int, rooted: str) -> bool:
-    """Return whether only others have such tensors: the root, or the other end of a send."""
+    """Return whether only other ranks have this tensor: the root, or the peer of a send."""
     return not elements and (event.collective == rooted or event.peer is not None)
 
 
@@ -251,28 +252,27 @@ def _build_call(event: CallRecord, thread: str) -> TracedCall:
 
 
 _MAX_PIECES = 4000
-"""Largest number of pieces, from the end, that are searched for repeats. Comparisons grow with half
-its square.
-"""
+"""Largest number of last pieces that are searched for repetitions. Comparisons grow with half its
+square."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """Events of a step, from one up to another."""
+    """The indices of a step's events, from ``start`` to ``stop - 1``."""
 
     start: int
     stop: int
 
 
 def find_steps(events: Sequence[AnyRecord], where: str) -> list[RecordedStep]:
-    """Return consecutive equal steps. The first of many is left out.
+    """Return consecutive equal steps. If there are more than two, the first one is omitted.
 
-    With ``sccl.torch.step()``, a step goes from one mark to the next. Otherwise repeating pieces
-    between optimizer steps are steps, and without an optimizer repeating events. Events before and
-    after, such as the set-up of a job, are no part of them.
+    With marks by ``sccl.torch.step()``, a step goes from one mark to the next. Otherwise steps are
+    repeating pieces between optimizer steps, or, without an optimizer, repeating events. Events
+    before and after the repetition, such as the set-up of a job, do not belong to a step.
 
     Raises:
-        InputError: Nothing is called, or nothing repeats.
+        InputError: There are no calls, or nothing repeats.
     """
     if not any(isinstance(event, CallRecord) for event in events):
         raise InputError(f"{where}: there are no calls in it: record a job of several ranks")
@@ -303,7 +303,7 @@ def _split_pieces(events: Sequence[AnyRecord]) -> list[RecordedStep]:
 
 
 def _piece_key(events: Sequence[AnyRecord], piece: RecordedStep) -> Hashable:
-    number = 0  # of the next call, as waits are for those of so many calls ago
+    number = 0  # of the next call: waits are compared by the number of calls since theirs
     for event in reversed(events[: piece.start]):
         if isinstance(event, CallRecord):
             number = event.number + 1
@@ -329,9 +329,9 @@ def _number_keys(keys: Sequence[Hashable]) -> list[int]:
 
 
 def _longest_repetition(keys: Sequence[int], periods: Sequence[int]) -> tuple[int, int, int]:
-    """Return where something repeats for longest, how long it is, and how often it is there.
+    """Return the start, period, and count of the longest repetition.
 
-    A longer period has to be there for a tenth longer: else it is the shorter one several times.
+    A longer period must cover a tenth more, because a multiple of a period repeats too.
     """
     best = (0, 0, 0)
     for period in periods:

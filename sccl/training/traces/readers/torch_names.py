@@ -1,4 +1,4 @@
-"""Translate PyTorch's names in traces."""
+"""Translate names of collectives and types, and parse arguments, in traces of PyTorch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAIT = "wait"
 COMM_NODE = "record_param_comms"
 BACKENDS = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
 _OTHER_BACKEND = re.compile(r"[A-Za-z]\w{0,31}:\w")
-"""How events of further backends begin, such as ``hccl:allgather`` and ``xccl:all_reduce``."""
+"""Prefix of events of other backends, such as ``hccl:allgather`` and ``xccl:all_reduce``."""
 
 _COLLECTIVES = {
     "allreduce": "allreduce allreducecoalesced",
@@ -31,12 +31,11 @@ _COLLECTIVES = {
 }
 _COLLECTIVE_BY_WORD = {word: name for name, words in _COLLECTIVES.items() for word in words.split()}
 BARRIER = "barrier"
-"""An allreduce of one element, which NCCL makes of it, too."""
+"""Name of a barrier. It is read as an allreduce of one element, as NCCL implements it."""
 
 SENDS = {"send": True, "isend": True, "recv": False, "irecv": False}
-"""Names of both ends of a send between two ranks, and whether it sends. It is read as a
-broadcast.
-"""
+"""Names of both ends of a send between two ranks, and whether the caller sends. A send is read as a
+broadcast."""
 
 _DTYPES = {
     "int8": "signed char|char|int8",
@@ -70,7 +69,7 @@ def is_send(name: str) -> bool | None:
 
 
 def is_backend_call(name: str) -> bool:
-    """Return whether an event is a backend's: of a known one, or of any with a known collective."""
+    """Return whether an event is a backend's call: a known backend, or a known collective."""
     if name.startswith(BACKENDS):
         return True
     is_known = collective_of(name) is not None or is_send(name) is not None
@@ -78,22 +77,22 @@ def is_backend_call(name: str) -> bool:
 
 
 def peer_index(name: str) -> int | None:
-    """Return the other end where a name tells it, as ``nccl:send 0->1``. None: it does not."""
+    """Return the peer in a name such as ``nccl:send 0->1``. None: the name has no peer."""
     match = _ENDS.search(name)
     return int(match[1]) if match else None
 
 
 def collective_of(name: str) -> str | None:
-    """Return the collective that PyTorch calls so, with its backend or without. None: none."""
+    """Return the collective of a PyTorch name, with or without a backend. None: none."""
     word = name.rpartition(":")[2].replace("_", "").lower()
     return "allreduce" if word == BARRIER else _COLLECTIVE_BY_WORD.get(word)
 
 
 def required_collective(name: str, where: str) -> str:
-    """Return the collective that PyTorch calls so; of a send between two ranks, a broadcast.
+    """Return the collective of a PyTorch name. For a send or receive it is a broadcast.
 
     Raises:
-        FormatError: it is none that is read.
+        FormatError: The collective is not supported.
     """
     collective = "broadcast" if is_send(name) is not None else collective_of(name)
     if collective is None:
@@ -105,10 +104,10 @@ def required_collective(name: str, where: str) -> str:
 
 
 def dtype_of(word: str, where: str) -> str:
-    """Return the type of elements that PyTorch calls so, as in ``Tensor(long int)`` or ``Half``.
+    """Return the element type of a PyTorch name, such as ``Tensor(long int)`` or ``Half``.
 
     Raises:
-        FormatError: it is none that is known.
+        FormatError: The type is unknown.
     """
     inner = re.search(r"Tensor\(([^()]*)\)", word)
     dtype = _DTYPE_BY_WORD.get((inner[1] if inner else word).strip().lower())
@@ -121,10 +120,10 @@ def dtype_of(word: str, where: str) -> str:
 
 
 def value_of(raw: msgspec.Raw | bytes | str, where: str) -> Any:
-    """Return the value of a field: nested lists and numbers. None: it is empty.
+    """Return the decoded value of a field: nested lists and numbers. None: it is empty.
 
     Raises:
-        FormatError: Lists are nested too deeply.
+        FormatError: The field is not JSON, or lists are nested too deeply.
     """
     if not raw:
         return None
@@ -151,9 +150,9 @@ def _depth(value: object) -> int:
 
 
 def is_synchronous(inputs: object) -> bool:
-    """Return whether an operator of c10d says that it waits, by the last truth value it was given.
+    """Return whether an operator of c10d is synchronous: its last Boolean input is false.
 
-    Older ones do not say it.
+    Older operators have no such input.
     """
     values = inputs if isinstance(inputs, list) else []
     flags = [value for value in values if value in ("True", "False") or isinstance(value, bool)]
@@ -161,7 +160,7 @@ def is_synchronous(inputs: object) -> bool:
 
 
 def parse_count(value: object) -> int | None:
-    """Return a number that is whole and counts something, from 0 on. None: it does not."""
+    """Return a nonnegative integer, also from text. None: the value is not one."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
@@ -170,7 +169,7 @@ def parse_count(value: object) -> int | None:
 
 
 def parse_integers(value: object) -> tuple[int, ...]:
-    """Return a list of whole numbers, also one that is written as text. Empty: it is none."""
+    """Return a list of nonnegative integers, also from text. Empty: the value is not one."""
     if isinstance(value, str) and re.fullmatch(r"\[[0-9, ]*\]", value):
         value = [int(word) for word in re.findall("[0-9]{1,18}", value)]
     if not isinstance(value, list):
@@ -180,9 +179,9 @@ def parse_integers(value: object) -> tuple[int, ...]:
 
 
 def count_before_ellipsis(value: object) -> int:
-    """Return how many numbers a list has before it is cut, as ``[3, 5, ...]``. 0: it is not cut.
+    """Return the number of elements of a truncated list before its ellipsis. 0: not truncated.
 
-    The profiler of PyTorch writes 30 elements of a list, and of ranks the last one, too.
+    The profiler of PyTorch writes the first 30 elements of a list, and for ranks also the last one.
     """
     if not isinstance(value, str) or "..." not in value:
         return 0
@@ -190,10 +189,10 @@ def count_before_ellipsis(value: object) -> int:
 
 
 def check_group_size(ranks: tuple[int, ...], size: int | None, where: str) -> int:
-    """Return the size of a group, by its ranks where these are told. 0: neither is.
+    """Return the size of a group from its size or its ranks. 0: both are unknown.
 
     Raises:
-        FormatError: they contradict one another.
+        FormatError: The size and the number of ranks differ.
     """
     if ranks and size and len(ranks) != size:
         raise FormatError(
@@ -204,7 +203,7 @@ def check_group_size(ranks: tuple[int, ...], size: int | None, where: str) -> in
 
 
 def count_elements(dims: object) -> int | None:
-    """Return the elements of tensors of these dimensions, one or lists of some. None: no tensor."""
+    """Return the elements of a tensor with dimensions, or of nested lists. None: no tensor."""
     if not isinstance(dims, list) or not dims:
         return None
     if len(dims) <= MAX_DEPTH and all(parse_count(dim) is not None for dim in dims):
