@@ -140,7 +140,15 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
         part = _build_plan(plan, algorithm, gpus, slices, options)
         files[f"{plan.name}.json"] = _checked_file(part, plan.name)
         notes += _notes(part, gpus)
-        commands.append(_command(plan.name, part, is_single=len(plans) == 1))
+        size = _buffer_bytes(plan, algorithm)
+        if size is not None and (remainder := size % _size_unit(part)):
+            notes.append(
+                f"{plan.name}: the executor refuses {size} bytes, which are {remainder} bytes "
+                f"above a multiple of {_size_unit(part)}: for other sizes, search for an algorithm "
+                "of another C, for example by 'sccl pareto --max-chunks 32'"
+            )
+            size = None
+        commands.append(_command(plan.name, part, size, is_single=len(plans) == 1))
     return WrittenFiles(files, commands[0], tuple(dict.fromkeys(notes)))
 
 
@@ -245,11 +253,10 @@ def _checked_file(plan: PlanPart, name: str) -> bytes:
 
 
 def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
-    chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
     room = (
         f"{plan.name}: {max(len(g.threadblocks) for g in gpus)} thread blocks of a GPU; the larger "
         f"buffer has {plan.min_message_size} to {plan.max_message_size} bytes, a multiple of "
-        f"{ALIGNMENT * chunks}: others are refused"
+        f"{_size_unit(plan)}: others are refused"
     )
     notes = [room, f"for {plan.written_for}; MSCCL++'s executor supports sum only"]
     if any(channel.channel_type == "port" for gpu in gpus for channel in gpu.channels):
@@ -259,12 +266,26 @@ def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
     return notes
 
 
-def _command(name: str, plan: PlanPart, *, is_single: bool) -> str:
-    """Return the command that runs a plan, at about 16 KiB per chunk if its sizes permit."""
-    chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
-    unit = ALIGNMENT * chunks
+def _buffer_bytes(plan: SizedPlan, algorithm: Algorithm) -> int | None:
+    """Return the bytes of the larger buffer of a rank. None: unknown."""
+    if plan.size_bytes is None:
+        return None
+    collective = algorithm.collective
+    return plan.size_bytes * (collective.ranks if collective.name == "allgather" else 1)
+
+
+def _size_unit(plan: PlanPart) -> int:
+    """Return the number of bytes of which all sizes of the larger buffer are multiples."""
+    return ALIGNMENT * max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
+
+
+def _command(name: str, plan: PlanPart, size: int | None, *, is_single: bool) -> str:
+    """Return the command that runs a plan: at a size, or at about 16 KiB per chunk if possible."""
+    unit = _size_unit(plan)
     min_count = -(-plan.min_message_size // unit)
     count = max(min_count, min(_TRIAL_CHUNKS, plan.max_message_size // unit))
+    if size is not None and plan.min_message_size <= size <= plan.max_message_size:
+        count = size // unit
     inside = " --in_place" if plan.inplace else ""
     path = "{path}" if is_single else "{path}/" + f"{name}.json"
     return (

@@ -126,7 +126,8 @@ def _describe_other_kind(text: str, expected: Kind) -> str:
     if not isinstance(fields, dict):
         return ""
     if kind := detect_kind(fields):
-        return f"it holds {kind}" if kind != expected else ""
+        reader = f" ('{kind.reader}' reads it)" if kind.reader else ""
+        return f"it holds {kind}{reader}" if kind != expected else ""
     stated = fields.get("kind")
     return f"$.kind is {stated[:40]!r}" if isinstance(stated, str) else ""
 

@@ -87,9 +87,32 @@ class Kind:
         shape: type[msgspec.Struct] = getattr(importlib.import_module(module), name)
         return shape
 
+    @property
+    def reader(self) -> str:
+        """Return the command that reads or prints a file of this kind. Empty: several do."""
+        return _READERS.get(self.name, "")
+
     def __str__(self) -> str:
         """Return the name with its article."""
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
+
+
+_READERS = {
+    "topology": "sccl topo show",
+    "fabric": "sccl train show",
+    "algorithm": "sccl show",
+    "symmetric-algorithm": "sccl show",
+    "schedule": "sccl show",
+    "packed-schedule": "sccl show",
+    "certificate": "sccl certificate verify",
+    "workload": "sccl train show",
+    "training-plan": "sccl plot",
+    "timeline": "sccl plot",
+    "program": "sccl project run",
+    "measurement": "sccl topo profile --measurements",
+    "pcie-measurement": "sccl topo infer",
+    "sketch": "sccl synth sketch show",
+}
 
 
 def _define_kind(name: str, telling: str, home: str = "") -> Kind:
