@@ -1,4 +1,4 @@
-"""Access the keys and values that all ranks and coordinators of a job share."""
+"""Access the key-value store that the ranks and coordinators of a job share."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ class DecisionError(StoreError):
 
 
 class JobStore(Protocol):
-    """A store. Nothing in it waits, and no key is ever deleted.
+    """A key-value store. Its methods do not wait for values, and keys are never deleted.
 
-    Each of these raises :class:`StoreError` if the store cannot be reached.
+    All methods raise :class:`StoreError` if the store cannot be reached.
     """
 
     def get(self, key: str) -> bytes | None:
-        """Return a value. None: there is none yet."""
+        """Return the value of a key. None: there is none yet."""
 
     def set(self, key: str, value: bytes) -> None:
         """Write a value."""
 
     def set_if_absent(self, key: str, value: bytes) -> bytes:
-        """Write a value if there is none yet; return the one that is there then."""
+        """Write a value unless the key has one. Return the value of the key."""
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins at 0, and return it."""
+        """Add an amount to a number, which is 0 at first, and return the sum."""
 
 
 class MemoryJobStore:
-    """A store within a process."""
+    """A store in the memory of a process."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
         self._lock = threading.Lock()
 
     def get(self, key: str) -> bytes | None:
-        """Return a value. None: there is none yet."""
+        """Return the value of a key. None: there is none yet."""
         with self._lock:
             return self._values.get(key)
 
@@ -60,12 +60,12 @@ class MemoryJobStore:
             self._values[key] = value
 
     def set_if_absent(self, key: str, value: bytes) -> bytes:
-        """Write a value if there is none yet; return the one that is there then."""
+        """Write a value unless the key has one. Return the value of the key."""
         with self._lock:
             return self._values.setdefault(key, value)
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins at 0, and return it."""
+        """Add an amount to a number, which is 0 at first, and return the sum."""
         with self._lock:
             total = int(self._values.get(key, b"0")) + amount
             self._values[key] = str(total).encode()
@@ -73,20 +73,20 @@ class MemoryJobStore:
 
 
 class TorchJobStore:
-    """A store of ``torch.distributed``, such as the TCPStore that every job of torchrun has.
+    """A store of ``torch.distributed``, such as the TCPStore of every torchrun job.
 
-    It knows neither passwords nor encryption: who reaches its port can write into it. So plans are
-    taken as data, with limits, and may be signed (:mod:`.blobs`).
+    It has neither passwords nor encryption: anyone who reaches its port can write to it. So plans
+    are read as data, with limits, and may be signed (:mod:`sccl.torch_backend.control.ledger`).
 
     Args:
-        store: of torch; of a thread of its own, a clone.
+        store: Store of torch. Each thread needs its own clone.
     """
 
     def __init__(self, store: Any) -> None:
         self._store = store
 
     def get(self, key: str) -> bytes | None:
-        """Return a value. None: there is none yet."""
+        """Return the value of a key. None: there is none yet."""
         value = self._call_store(lambda: self._store.get(key) if self._store.check([key]) else None)
         return None if value is None else bytes(value)
 
@@ -97,26 +97,26 @@ class TorchJobStore:
         self._call_store(lambda: self._store.set(key, value))
 
     def set_if_absent(self, key: str, value: bytes) -> bytes:
-        """Write a value if there is none yet; return the one that is there then."""
+        """Write a value unless the key has one. Return the value of the key."""
         return bytes(self._call_store(lambda: self._store.compare_set(key, "", value.decode())))
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins at 0, and return it."""
+        """Add an amount to a number, which is 0 at first, and return the sum."""
         return int(self._call_store(lambda: self._store.add(key, amount)))
 
     def _call_store(self, ask: Any) -> Any:
         try:
             return ask()
-        except RuntimeError as error:  # torch's own are of this kind
+        except RuntimeError as error:  # torch raises this type
             first = str(error).partition("\n")[0][:200]
             raise StoreError(f"the job's store does not answer ({first})") from error
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``"HOST:PORT"``; IPv6 in brackets.
+    """Return host and port of ``"HOST:PORT"``. An IPv6 address is in brackets.
 
     Raises:
-        ParameterError: it is of another form.
+        ParameterError: The text has another form.
     """
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -128,11 +128,11 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class RemoteJobStore:
-    """The store of a running job, connected to when it is first asked, and again after it was lost.
+    """The store of a running job. It connects on first use, and again after a lost connection.
 
     Args:
-        address: as ``"HOST:PORT"``.
-        seconds: after which nobody is taken to listen there.
+        address: Address as ``"HOST:PORT"``.
+        seconds: Timeout of the connection.
     """
 
     def __init__(self, address: str, seconds: float = 2.0) -> None:
@@ -140,7 +140,7 @@ class RemoteJobStore:
         self._store: TorchJobStore | None = None
 
     def get(self, key: str) -> bytes | None:
-        """Return a value. None: there is none yet."""
+        """Return the value of a key. None: there is none yet."""
         return self._call_store(lambda store: store.get(key))
 
     def set(self, key: str, value: bytes) -> None:
@@ -148,11 +148,11 @@ class RemoteJobStore:
         self._call_store(lambda store: store.set(key, value))
 
     def set_if_absent(self, key: str, value: bytes) -> bytes:
-        """Write a value if there is none yet; return the one that is there then."""
+        """Write a value unless the key has one. Return the value of the key."""
         return self._call_store(lambda store: store.set_if_absent(key, value))
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins at 0, and return it."""
+        """Add an amount to a number, which is 0 at first, and return the sum."""
         return self._call_store(lambda store: store.add(key, amount))
 
     def _call_store(self, ask: Callable[[TorchJobStore], T]) -> T:
@@ -161,16 +161,16 @@ class RemoteJobStore:
         try:
             return ask(self._store)
         except StoreError:
-            self._store = None  # torch's own does not connect again
+            self._store = None  # torch's store does not reconnect
             raise
 
 
 def connect_store(address: str, seconds: float = 10.0) -> TorchJobStore:
-    """Return the store of a running job.
+    """Connect to the store of a running job.
 
     Raises:
-        ParameterError: the address is of another form.
-        StoreError: nobody listens there, or torch is not installed.
+        ParameterError: The address has another form.
+        StoreError: No store answers at the address, or torch is not installed.
     """
     host, port = parse_address(address)
     try:
