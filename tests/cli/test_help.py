@@ -176,6 +176,11 @@ def test_full_disk_gives_one_sentence(unbuffered: str) -> None:
         assert done.stderr.strip() == "failed: No space left on device"
 
 
+@pytest.mark.parametrize("group", ["sccl", "sccl topo", "sccl synth"])
+def test_help_of_a_group_is_complete(group: str) -> None:
+    assert help_of(group, "--help-all") == help_of(group)
+
+
 def test_verbs_are_grouped() -> None:
     text = help_of("sccl")
     panels = re.findall(r"^(\w[\w ]+):$", text, re.MULTILINE)

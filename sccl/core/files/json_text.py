@@ -69,7 +69,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
         raise FormatError(
             f"{where}: {_describe_other_kind(text, kind) or describe_problem(error, wire)}; "
             "expected "
-            f"{kind} file (its shape: 'sccl doctor schema {kind.name}')"
+            f"{kind} file (its shape: 'sccl doctor schema {kind.name}'){_reader_hint(text, kind)}"
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise _not_json(text, where, error) from error
@@ -126,10 +126,19 @@ def _describe_other_kind(text: str, expected: Kind) -> str:
     if not isinstance(fields, dict):
         return ""
     if kind := detect_kind(fields):
-        reader = f" ('{kind.reader}' reads it)" if kind.reader else ""
-        return f"it holds {kind}{reader}" if kind != expected else ""
+        return f"it holds {kind}" if kind != expected else ""
     stated = fields.get("kind")
     return f"$.kind is {stated[:40]!r}" if isinstance(stated, str) else ""
+
+
+def _reader_hint(text: str, expected: Kind) -> str:
+    """Return the command that reads a file of an unexpected kind. Empty: unknown."""
+    try:
+        kind = detect_text_kind(text, "")
+    except FormatError:
+        return ""
+    is_other = kind is not None and kind != expected and kind.reader
+    return f"; '{kind.reader}' reads the given file" if is_other and kind else ""
 
 
 def describe_problem(error: Exception, wire: type[msgspec.Struct]) -> str:
