@@ -7,10 +7,10 @@ joins concurrent collectives: ``allgather@0-7+alltoall@8-15``. Each part is a na
 custom collective, which has no groups. Either all parts reduce or none does. An allreduce runs
 together with allreduces only, because other reductions have one destination.
 
-C has the same meaning for each group as for the collective alone, so a size is that of a rank's
-buffer in each. If groups of different sizes divide it, C is a multiple of them all. One group of
-all ranks is the collective itself. ``64*allgather@0-7+alltoall@8-15`` makes the chunks of the first
-part 64 times as large. A size then refers to a chunk of the other part.
+C has the same meaning for each group as for a single collective, so a size is that of a rank's
+buffer in each group. If C must be divisible by several group sizes, it is a multiple of all of
+them. One group of all ranks is the collective itself. ``64*allgather@0-7+alltoall@8-15`` makes the
+chunks of the first part 64 times as large. A size then refers to a chunk of the other part.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sccl.core.topology import to_ranks
 from sccl.errors import CollectiveError, FormatError, ParameterError, unknown_name
 
 MAX_PATTERN_CHUNKS = 2**20
-"""Chunks of all parts together."""
+"""Maximum number of chunks of all parts together."""
 
 _TIMES = re.compile(r"(\d{1,12})\*(.*)", re.DOTALL)
 _GRID = re.compile(r"(\d{1,6})x(\d{1,6})(\.strided)?")
@@ -42,7 +42,7 @@ _ROOT = re.compile(r"(.*?)(?::(\d{1,6}))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _ChunkPattern:
-    """Chunks of a group: sources, destinations, and number of elements of each.
+    """Sources, destinations, and counts of the chunks of a group.
 
     Attributes:
         unit: C is a multiple of this number.
@@ -270,10 +270,10 @@ def _resolve_concurrent(text: str, ranks: int) -> Spec:
 
 
 def _align_patterns(parts: list[_ChunkPattern], text: str) -> list[_ChunkPattern]:
-    """Return parts at the least C that all of them can have.
+    """Return the parts at their least common C.
 
     Raises:
-        CollectiveError: that is too many chunks.
+        CollectiveError: There are too many chunks.
     """
     unit = lcm(*(part.unit for part in parts))
     chunks = sum(unit // part.unit * len(part.pre) for part in parts)
@@ -311,7 +311,7 @@ def _resolve_parts(text: str, ranks: int) -> list[_ChunkPattern]:
 
 
 def _place_on_group(spec: Spec, group: _Group) -> _ChunkPattern:
-    """Return the chunks of a collective, its ranks those of a group."""
+    """Map the chunks of a collective to the ranks of a group."""
     if spec.pattern_chunks > MAX_PATTERN_CHUNKS:
         raise CollectiveError(
             f"collective {spec.name!r} of {spec.ranks} ranks has {spec.pattern_chunks} chunks; "
@@ -326,10 +326,10 @@ def _place_on_group(spec: Spec, group: _Group) -> _ChunkPattern:
 
 
 def _parse_groups(where: str, ranks: int, text: str) -> list[_Group]:
-    """Return the ranks of each group.
+    """Parse the ranks of each group.
 
     Raises:
-        ParameterError: the text says no groups of ranks of the machine.
+        ParameterError: The text is no description of groups of the machine's ranks.
     """
     if grid := _GRID.fullmatch(where):
         return [_Group(group) for group in _parse_grid(grid, ranks, text)]
