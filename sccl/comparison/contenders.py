@@ -319,7 +319,7 @@ class SynthesizerContender(Contender):
 
     Attributes:
         synthesizer: The synthesizer.
-        spending: Time spent so far. None: not started.
+        spending: Meter of the time and budget spent so far. None: not started.
         planned_sizes: Sizes for which it plans. Empty: all.
         plans: Plans for each size.
     """

@@ -1,13 +1,17 @@
 """Verify symmetric algorithms from the sends of one representative chunk of each orbit.
 
 Theorem. Let A be a group whose elements are pairs of a permutation of ranks and a permutation of
-chunks, such that (i) every element maps links to links with as many lanes, and budgets to budgets
-of the same width, and (ii) it maps the holders of a chunk to the holders of the chunk's image, and
-likewise the destinations. Let sends be given for one chunk of each orbit, such that (iii) every
-element of A that fixes the chunk maps the set of its sends to itself. Then the images of all given
-sends form a valid algorithm if and only if (a) the sends of each given chunk are valid by
-themselves, apart from bandwidth, and (b) for each orbit of constraints (links or budgets) and each
-step, the number of images of sends over the orbit is at most the total capacity of the orbit.
+chunks. Let sends be given for one chunk of each orbit. Assume:
+
+(i) Every element maps links to links with as many lanes, and budgets to budgets of the same width.
+(ii) Every element maps the holders and the destinations of a chunk to those of the chunk's image.
+(iii) Every element that fixes a given chunk maps the set of the chunk's sends to itself.
+
+Then the images of all given sends form a valid algorithm if and only if two conditions hold:
+
+(a) The sends of each given chunk are valid by themselves, apart from bandwidth.
+(b) In each step, the number of images of sends over each orbit of constraints (links or budgets) is
+at most the total capacity of the orbit.
 
 Proof. By (iii) the images of a chunk's sends depend only on the image of the chunk. So the sends of
 every chunk are well defined, and (a) holds for them as for the given chunk, since only names
@@ -21,8 +25,8 @@ of the stabilizer of a chunk (Schreier's lemma). Two kinds of groups are support
   The others, called turns, normalize the group of translations. Then every chunk has an image on
   rank 0, and only the stabilizer of rank 0 needs further checks.
 - The group acts freely: only the identity fixes a rank. Then only the identity fixes a chunk, and
-  (iii) holds. The generators need not commute, and the group need not be transitive. Freeness is
-  checked by enumerating the group.
+  (iii) holds. The generators need not commute, and the group need not be transitive. The group is
+  free if the Schreier generators of the stabilizer of one rank of each orbit are all the identity.
 
 In both cases, a free group N takes each rank to its *home*, a representative of the rank's orbit.
 Groups of another kind go to the stream verifier

@@ -168,7 +168,7 @@ def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
 def _solver_parameters(
     seed: int, nodes: int | None, gap: float, engine: str
 ) -> mathopt.SolveParameters:
-    """Return the parameters that an engine accepts. Only SCIP and Gurobi accept all of them."""
+    """Return the parameters of an engine. PDLP and HiGHS do not accept all of them."""
     if engine == Engine.PDLP:
         return mathopt.SolveParameters(threads=1)
     if engine == Engine.HIGHS:

@@ -1,4 +1,4 @@
-"""Tells torch of the backend ``sccl``, as cheaply as it can: torch asks at each of its imports."""
+"""Register the backend ``sccl`` with torch. It is fast, because every import of torch calls it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BACKEND = "sccl"
 
 
 def register() -> None:
-    """Register the backend, once; where torch has no process groups, do nothing."""
+    """Register the backend once. Without process groups in torch, do nothing."""
     import torch.distributed as dist  # noqa: PLC0415 - torch itself is being loaded
 
     if dist.is_available() and not hasattr(dist.Backend, BACKEND.upper()):
@@ -27,7 +27,7 @@ def _end_groups() -> None:
 
 
 def _create_group(*options: Any) -> Any:
-    """Create a group for torch. Its module is loaded now.
+    """Create a group for torch. Its module is loaded on first use.
 
     Raises:
         ToolError: This release of torch is not supported.

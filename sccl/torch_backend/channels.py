@@ -1,7 +1,7 @@
-"""Channels of a fabric in a job: for each of their streams a thread, and groups over gloo.
+"""Implement the channels of a fabric in a job: a thread for each stream, and groups over gloo.
 
-Streams of a channel issue one motif after the other, on all ranks in one order: so none waits for
-one that another rank has not begun because of a third.
+Each stream executes one motif after the other, in the same order on all ranks. So a motif never
+waits for a motif that another rank has put behind a third one.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from sccl.errors import InputError
 from sccl.torch_backend.script import PlanScript
 
 INTERFACES = "SCCL_CHANNELS"
-"""``fast=eth0,slow=eth1``: over which network interface each channel goes."""
+"""Environment variable: network interface of each channel, such as ``fast=eth0,slow=eth1``."""
 
 Lane = tuple[int, int]
-"""A channel, and one of its streams."""
+"""Indices of a channel and of one of its streams."""
 
 Group = tuple[int, ...]
 
 
 class Channels:
-    """The lanes of a plan.
+    """The lanes of a plan, with their threads and groups.
 
     Attributes:
-        lanes: all of them.
+        lanes: All lanes.
     """
 
     def __init__(self, script: PlanScript, rank: int, needs: Iterable[tuple[Lane, Group]]) -> None:
@@ -44,13 +44,16 @@ class Channels:
         self._threads: list[threading.Thread] = []
 
     def open(self, make: Callable[..., Any], store: Any, timeout: timedelta) -> None:
-        """Make all groups, as all ranks do, in one order, and start the threads.
+        """Create all groups, in the same order on all ranks, and start the threads.
 
         Args:
-            make: a group over gloo, of a store, rank, size, timeout and device.
+            make: Function that creates a group over gloo from store, rank, size, timeout, and
+                device.
+            store: Store of the plan.
+            timeout: Timeout of calls.
 
         Raises:
-            InputError: an interface is named that there is not.
+            InputError: A channel or interface in :data:`INTERFACES` does not exist.
         """
         devices = self._devices()
         for (channel, stream), ranks in self._needs:
@@ -80,7 +83,7 @@ class Channels:
         self._queues[lane].put(job)
 
     def end(self) -> None:
-        """Let the threads end once they have done all."""
+        """Make the threads end after all queued jobs."""
         for lane_queue in self._queues.values():
             lane_queue.put(None)
 
@@ -89,7 +92,7 @@ class Channels:
         for thread in self._threads:
             thread.join()
         self._threads = []
-        self._groups = {}  # threads of theirs end, which may yet have to let go of tensors
+        self._groups = {}  # their threads end, and release tensors before that
 
     def _devices(self) -> list[Any]:
         settings = [part for part in os.environ.get(INTERFACES, "").split(",") if part]

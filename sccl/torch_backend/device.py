@@ -19,16 +19,20 @@ from sccl.torch_backend.peers import CallError
 CPU = torch.device("cpu")
 
 GroupFactory = Callable[[Any, int, int, timedelta], Any]
-"""Makes a group, of a store that is its own, this rank's place, how many there are, and a time."""
+"""Function that creates a group from its store, this rank's place, the size, and a timeout."""
 
 
 def gloo_group(store: Any, rank: int, size: int, timeout: timedelta, device: Any = None) -> Any:
-    """Return a group over gloo, which has all names of methods that torch's groups have.
+    """Create a group over gloo with all method names of torch's groups.
 
     Args:
-        device: of gloo. None: that of the interface which torch takes by itself.
+        store: Store of the group.
+        rank: Place of this rank.
+        size: Number of ranks.
+        timeout: Timeout of calls.
+        device: gloo device. None: the device of torch's default interface.
     """
-    if device is None:  # then torch looks at GLOO_SOCKET_IFNAME
+    if device is None:  # torch then reads GLOO_SOCKET_IFNAME
         backend = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
     else:
         options = dist.ProcessGroupGloo._Options()  # noqa: SLF001 - torch has no other
@@ -40,10 +44,10 @@ def gloo_group(store: Any, rank: int, size: int, timeout: timedelta, device: Any
 
 
 def nccl_group(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """Return a group over NCCL, likewise.
+    """Create a group over NCCL with all method names of torch's groups.
 
     Raises:
-        CallError: this torch has no NCCL, or sees no GPU.
+        CallError: This torch has no NCCL, or finds no GPU.
     """
     if not dist.is_nccl_available() or not torch.cuda.is_available():
         lacks = "sees no GPU" if dist.is_nccl_available() else "has no NCCL"
@@ -75,9 +79,9 @@ class DeviceKind:
     Attributes:
         name: Name of the backend.
         make: Function that creates a group of ranks.
-        here: Function from a device to a context in which a later call is submitted to the current
-            stream of this thread.
-        streams: Whether it has streams, which futures must know.
+        here: Function from a device to a context. Calls made later in this context use the stream
+            that is current now.
+        streams: Whether devices have streams, with which futures synchronize.
     """
 
     name: str
@@ -87,14 +91,14 @@ class DeviceKind:
 
 
 DEVICES = {"cuda": DeviceKind("nccl", nccl_group, _cuda_context, streams=True)}
-"""By type of device; of the CPU there is none, whose calls go over gloo, split as plans say."""
+"""Carriers by type of device, except the CPU. CPU calls use gloo, and plans may split them."""
 
 
 def device_kind(device: torch.device) -> DeviceKind:
-    """Return how calls of tensors on a device are carried.
+    """Return the way to carry calls of tensors on a device.
 
     Raises:
-        CallError: they are not.
+        CallError: The type of device is not supported.
     """
     if device.type not in DEVICES:
         raise CallError(
@@ -109,21 +113,21 @@ def backend_label(device: torch.device) -> str:
 
 
 def stream_devices(device: torch.device) -> list[torch.device]:
-    """Return the devices that a future of results on a device must know."""
+    """Return the devices with which a future of results on a device synchronizes."""
     kind = DEVICES.get(device.type)
     return [device] if kind is not None and kind.streams else []
 
 
 def call_device(arguments: Sequence[Any]) -> torch.device:
-    """Return where a call takes place: where its first tensor is, or as a barrier's options say.
+    """Return the device of a call: that of its first tensor, or of a barrier's options.
 
     Args:
-        arguments: of the call; lists of tensors may be empty on some ranks.
+        arguments: Arguments of the call. Lists of tensors may be empty on some ranks.
     """
     for argument in arguments:
         while isinstance(argument, list | tuple) and argument:
-            argument = argument[0]  # noqa: PLW2901 - down to the first
+            argument = argument[0]  # noqa: PLW2901 - first nested element
         device = getattr(argument, "device", None)
         if isinstance(device, torch.device):
-            return CPU if device.type == "cpu" else device  # there is only one, under any number
+            return CPU if device.type == "cpu" else device  # there is only one CPU device
     return CPU

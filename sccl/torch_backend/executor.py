@@ -40,9 +40,8 @@ CallProgram = list[tuple[Hashable, ...]]
 
 _POLL_S = 0.02
 _PATIENCE_S, _PERIODS = 5.0, 10
-"""Time after which a rank without calls and without a visible wait reports that it stands: the
-larger of seconds, and periods of the plan. The decision does not depend on it.
-"""
+"""Time after which a rank without calls and without a visible wait reports that it is stalled: the
+larger of seconds, and periods of the plan. The agreement of ranks does not depend on it."""
 
 
 class PlanExecutor:
@@ -103,11 +102,16 @@ class PlanExecutor:
         carry: Callable[[Any], Any],
         on_device: DeviceCarrier | None = None,
     ) -> PlannedWork | DeviceWork | None:
-        """Take a call, and return its work. None: it goes its own way.
+        """Submit a call to the plan.
 
         Args:
-            carry: lets a group over gloo do it as it was made.
-            on_device: does it where its tensors are. None: these are on the CPU.
+            group: Ranks of the call.
+            described: Description of the call.
+            carry: Function that makes the original call with a group over gloo.
+            on_device: Carrier for tensors on a device. None: tensors are on the CPU.
+
+        Returns:
+            Work object. None: the plan does not expect the call, so the caller makes it.
         """
         with self._lock:
             self._go_on()
@@ -128,7 +132,7 @@ class PlanExecutor:
         return work
 
     def _look_whether_it_fits(self, key: tuple[Hashable, ...]) -> None:
-        """Say so once, if the plan is of another job."""
+        """Print once that the plan belongs to another job, if this is the case."""
         if self.sequence.iterations:
             self._first = None
             return
@@ -158,10 +162,10 @@ class PlanExecutor:
         return PlannedWork(call, self._timeout, self._before_wait)
 
     def inside(self) -> bool:
-        """Return whether the next call is expected, and is not the first of all in its iteration.
+        """Return whether the next call is planned, but not the first of all ranks per iteration.
 
-        It is asked right before a call. So from here to that call, or until it is told that there
-        is none for it, this rank does not stand: all ranks come to the same.
+        This is called right before a call of all ranks. The rank does not count as stalled from
+        here until :meth:`call` or :meth:`passed`, because all ranks reach this call.
         """
         with self._lock:
             self._calling = True
@@ -169,18 +173,18 @@ class PlanExecutor:
             return self.sequence.planned and self.sequence.place != self._first_of_all
 
     def passed(self) -> None:
-        """Take note that the call which was to come is none for it."""
+        """Note that the announced call is not one that plans can contain."""
         self._calling = False
         self._follow_made()
 
     def follow(self, calls: Iterable[Hashable]) -> None:
-        """Take the last calls before this plan, no more than an iteration has."""
+        """Process the last calls before this plan, at most those of one iteration."""
         with self._lock:
             self.sequence.follow(calls)
             self.measures.came_to(self.sequence.iterations)
 
     def retire(self) -> None:
-        """Finish all submitted calls, without missing ones. Do not wait for that."""
+        """Issue all submitted calls, without missing ones, and do not wait for their ends."""
         with self._lock:
             if not self._closing.is_set():
                 self._issue(self.sequence.cut())
@@ -189,7 +193,7 @@ class PlanExecutor:
         self._follow_made()
 
     def close(self) -> None:
-        """Finish all submitted calls, without missing ones, and wait for that."""
+        """Issue all submitted calls, without missing ones, and wait for their ends."""
         self.retire()
         self._channels.close()
         self._watch.join()
@@ -213,10 +217,7 @@ class PlanExecutor:
                 del self._open[iteration, number]
 
     def _follow_made(self) -> None:
-        """Run the callbacks of issued calls.
-
-        They may submit calls, so this is not done while issuing.
-        """
+        """Run the callbacks of issued device calls, which may submit further calls."""
         while self._made:
             try:
                 made = self._made.popleft()
@@ -225,7 +226,7 @@ class PlanExecutor:
             made.follow()
 
     def _do(self, held: PendingOp, number: int) -> None:
-        """Do a motif, in the thread of its lane, and take its time."""
+        """Execute a motif in the thread of its lane, and measure its time."""
         began = time.perf_counter()
         try:
             self._carry(held, number)
@@ -251,7 +252,7 @@ class PlanExecutor:
         """Wait until a call is issued. Earlier calls of the plan may still have to be submitted.
 
         Raises:
-            ToolError: It is not issued within the group's timeout.
+            ToolError: The call is not issued within the group's timeout.
         """
         until = time.monotonic() + self._timeout.total_seconds()
         waited = 0.0
@@ -269,7 +270,7 @@ class PlanExecutor:
         )
 
     def _stand(self) -> None:
-        """Say that this rank stands where it is, and cut there if all do."""
+        """Report that this rank is stalled, and cut the plan here if all ranks are."""
         with self._lock:
             if not self._open or self._calling:
                 return
@@ -282,7 +283,7 @@ class PlanExecutor:
     def _watching(self) -> None:
         """Detect invisible waits, such as those for a future, and end them after the timeout.
 
-        gloo applies its own timeout to issued calls.
+        For issued calls, gloo applies its own timeout.
         """
         limit = self._timeout.total_seconds()
         patience = min(max(_PATIENCE_S, _PERIODS * self.script.period_us / 1e6), limit)
@@ -297,7 +298,7 @@ class PlanExecutor:
             before = calls
 
     def _give_up(self, began: float) -> None:
-        """End calls that are not issued, and were made before some time."""
+        """End calls that were submitted before some time and are not issued."""
         with self._lock:
             all_calls = [call for held in self._open.values() for call in held.calls.values()]
             late_calls = [call for call in all_calls if call.began < began]
@@ -309,7 +310,7 @@ def expected_calls(script: PlanScript, rank: int) -> CallProgram:
     """Return the keys of the calls that a plan expects from a rank in an iteration, in order.
 
     Raises:
-        InputError: The rank has no part in one.
+        InputError: A call does not include the rank.
     """
     groups = [_group_of_rank(op, rank) for op in script.ops]
     return [_op_key(script.ops[op], groups[op], part) for op, part in script.submits]
@@ -349,7 +350,7 @@ def call_key(group: Group, described: CallDescription) -> tuple[Hashable, ...]:
 
 
 def _has_measurable_end(held: PendingOp) -> bool:
-    """Return whether it is known when motifs end: of other devices only streams know."""
+    """Return whether the ends of motifs can be measured. For devices only streams know them."""
     return bool(held.planned)
 
 

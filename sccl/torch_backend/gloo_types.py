@@ -1,8 +1,8 @@
-"""Tensors as gloo takes them: contiguous, and of types that it moves and reduces.
+"""Convert tensors for gloo: make them contiguous, and of types that gloo moves and reduces.
 
-Gloo has no 16-bit integers, no larger unsigned ones and no float8. It moves their elements as those
-of another type of the same size, to the bit. It reduces integers in a wider type: the results are
-those of the narrow type, as both wrap around.
+Gloo has no 16-bit integers, no unsigned integers of more than 8 bits, and no float8. Their elements
+are moved bitwise as elements of another type of the same size. Such integers are reduced in a wider
+type. The results equal those of the narrow type, because both wrap around.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _GLOO_DTYPES = frozenset({
 })  # fmt: skip
 
 _MOVED_AS = {1: torch.uint8, 2: torch.float16, 4: torch.int32, 8: torch.int64}
-"""By the bytes of an element."""
+"""Type in which elements are moved, by their size in bytes."""
 
 _REDUCED_AS = {torch.int16: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64}
 
 _HIGHEST_BIT = -(2**63)
-"""Flipped, it gives int64 the order of uint64."""
+"""Bit that maps the order of uint64 to that of int64 when it is flipped."""
 
 
 def convert_call(call: CallDescription) -> tuple[CallDescription, tuple[Restore, ...]]:
-    """Return a call whose elements are of a type that gloo serves.
+    """Return a call with elements of a type that gloo supports.
 
     Returns:
-        The call, and functions that write its results to the tensors of the given one. A call whose
-        tensors differ in type is returned as it is, for gloo to refuse.
+        Converted call, and functions that write its results to the tensors of the original call. A
+        call with tensors of several types is not converted, and gloo refuses it.
 
     Raises:
-        CallError: Its reduction of this type is served by nothing.
+        CallError: The reduction of this type is not supported.
     """
     tensors = (*call.inputs, *call.got)
     dtypes = {tensor.dtype for tensor in tensors}
@@ -53,7 +53,7 @@ def convert_call(call: CallDescription) -> tuple[CallDescription, tuple[Restore,
         return call, ()
     (dtype,) = dtypes
     if call.collective in COMBINING and dtype != torch.uint64:
-        if dtype.is_complex:  # torch gives their parts instead
+        if dtype.is_complex:  # torch passes their parts as real numbers
             return call, ()
         if dtype not in _REDUCED_AS:
             name = DTYPES.get(dtype, str(dtype))
@@ -73,12 +73,14 @@ def convert_call(call: CallDescription) -> tuple[CallDescription, tuple[Restore,
 def wrap_gloo_method(
     name: str, describe: Callable[..., CallDescription], *, flat: bool = False
 ) -> Callable[..., Any]:
-    """Return a call of gloo's method that copies and converts tensors where gloo needs it.
+    """Return a function that calls gloo's method, with tensors copied and converted if necessary.
 
-    Gloo takes the elements of a tensor as consecutive in memory, whatever its strides are.
+    Gloo ignores strides, and assumes that the elements of a tensor are consecutive in memory.
 
     Args:
-        flat: Whether the method gets tensors of one dimension: gloo compares shapes of blocks.
+        name: Name of the method.
+        describe: Function that reads the arguments.
+        flat: Whether to pass tensors of one dimension, because gloo compares shapes of blocks.
     """
 
     def carry(group: Any, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +105,7 @@ def wrap_gloo_method(
 
 
 def wrap_all_to_all(name: str, describe: Callable[..., CallDescription]) -> Callable[..., Any]:
-    """Return a call of gloo's exchange, likewise, whose tensors may share memory."""
+    """Return a function that calls gloo's all-to-all, also with tensors that share memory."""
     carry_apart = wrap_gloo_method(name, describe)
 
     def carry(group: Any, output: Any, input_tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -115,10 +117,10 @@ def wrap_all_to_all(name: str, describe: Callable[..., CallDescription]) -> Call
 
 
 def list_all_to_all(exchange: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an exchange of tensors of any sizes: gloo's own takes them of one size.
+    """Return an all-to-all of tensors of any sizes. Gloo's own needs equal sizes.
 
     Args:
-        exchange: Exchanges the parts of single tensors.
+        exchange: All-to-all of the parts of single tensors.
     """
 
     def carry(group: Any, outputs: Any, inputs: Any, *_: Any) -> CopiedWork:

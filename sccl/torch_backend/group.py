@@ -1,7 +1,7 @@
-"""Implement the process group ``sccl``: it sees a job's calls, and torch's groups carry them.
+"""Implement the process group ``sccl``, which intercepts a job's calls. Torch's groups carry them.
 
-It has a method for each name of a collective in any release of torch, so that DDP, ZeRO, and FSDP2
-find them all.
+The group has a method for each name of a collective in any supported release of torch, because DDP,
+ZeRO, and FSDP2 use different names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OPEN: weakref.WeakSet[ScclGroup] = weakref.WeakSet()
 """Groups that the job has not destroyed."""
 
 _AT_EXIT_S = 0.5
-"""Time for unfinished calls when a job ends. gloo has threads that otherwise end with Python."""
+"""Time limit in seconds for unfinished calls when a job ends."""
 
 
 class ScclGroup(dist.ProcessGroup):
@@ -40,7 +40,7 @@ class ScclGroup(dist.ProcessGroup):
 
     Attributes:
         ranks: Global ranks, in the order of the group.
-        hosted: Service for calls that a bundle supports.
+        hosted: Bundle service of the group.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ScclGroup(dist.ProcessGroup):
     ) -> None:
         try:
             super().__init__(store, rank, len(ranks))
-        except TypeError:  # torch 2.13 takes no store from groups that are made in Python
+        except TypeError:  # torch 2.13 accepts no store from groups in Python
             super().__init__(rank, len(ranks))
         self.ranks = ranks
         process_peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
@@ -78,7 +78,7 @@ class ScclGroup(dist.ProcessGroup):
         """Return the group that carries calls of tensors on a device. It is created on first use.
 
         Raises:
-            CallError: There is none, or the job has destroyed the group.
+            CallError: No backend supports the device, or the job has destroyed the group.
         """
         inner = self.inner
         if device.type == "cpu":
@@ -91,7 +91,7 @@ class ScclGroup(dist.ProcessGroup):
                 )
             return self._elsewhere[device.type]
 
-    # The base keeps no name of a group that is made in Python, and FSDP2 asks for it.
+    # The base class has no name for groups in Python, and FSDP2 needs one.
     def _set_group_name(self, name: str) -> None:
         self._own_name = name
 
@@ -100,12 +100,12 @@ class ScclGroup(dist.ProcessGroup):
 
     @property
     def group_name(self) -> str:
-        """Return its name in the job."""
+        """Return the name of the group in the job."""
         return self._own_name
 
     @property
     def group_desc(self) -> str:
-        """Return its description from its creator."""
+        """Return the description that the creator gave to the group."""
         return self._description
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
@@ -117,20 +117,20 @@ class ScclGroup(dist.ProcessGroup):
         return "sccl"
 
     def shutdown(self) -> None:
-        """Finish its work: the job destroys it, or ends."""
+        """Finish all calls, because the job destroys the group, or ends."""
         if self._inner is None:
             return
         _OPEN.discard(self)
         self._session.left(self)
         for inner in (*self._elsewhere.values(), self._inner):
             inner.shutdown()
-        # Its threads end with it. One that lets go of a tensor needs Python, and where Python is at
-        # its end by then, the process dies of that.
+        # gloo's threads end with its group. A thread that releases a tensor needs Python, and if
+        # Python has ended by then, the process crashes.
         self._inner = None
         self._elsewhere.clear()
 
     def abort(self) -> None:
-        """End its work at once."""
+        """End all calls immediately."""
         if self._inner is None:
             return
         _OPEN.discard(self)
@@ -143,7 +143,7 @@ class ScclGroup(dist.ProcessGroup):
         return [CPU]  # torch places objects there, and tensors without a device
 
     def _get_backend(self, device: torch.device) -> Any:
-        # Torch asks for its abilities, which are those of its construction.
+        # Torch reads the capabilities of the backend, which are fixed at construction.
         return self.over(device)._get_backend(device)  # noqa: SLF001 - torch's name
 
     def _start_coalescing(self, device: torch.device) -> None:
@@ -153,11 +153,11 @@ class ScclGroup(dist.ProcessGroup):
         return self.over(device)._end_coalescing(device)  # noqa: SLF001 - torch's name
 
     def monitored_barrier(self, *args: Any, **kwargs: Any) -> None:
-        """Wait for all ranks, and say which don't come."""
+        """Wait for all ranks, and report missing ones."""
         self.inner.monitored_barrier(*args, **kwargs)
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Set after which time a call gives up."""
+        """Set the timeout of calls."""
         self._timeout = timeout
         self.hosted.set_timeout(timeout)
         for inner in (*self._elsewhere.values(), self.inner):
@@ -165,7 +165,7 @@ class ScclGroup(dist.ProcessGroup):
 
 
 def _gloo_method(does: str, name: str) -> Method:
-    """Return a call of gloo's method, which refuses some tensors, and gets others wrong."""
+    """Return a function that calls gloo's method with tensors that gloo handles correctly."""
     describe = DESCRIBERS[does]
     if does in POINT_TO_POINT or does == "barrier":
         return _delegate_method(name)
@@ -188,7 +188,7 @@ def _method(does: str, name: str) -> Method:
     over_gloo = _gloo_method(does, name)
 
     def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
-        # Torch names no arguments but the last, its options.
+        # Torch passes at most the last argument, the options, by name.
         values = (*args, *kwargs.values())
 
         def naming(error: BaseException) -> CallError:
@@ -216,16 +216,16 @@ for _does, _names in METHOD_NAMES.items():
 
 
 def create_group(options: Any, _own: Any = None) -> ScclGroup:
-    """Return the group that torch asks for, by ``init_process_group("sccl")`` or ``new_group``."""
+    """Create the group for ``init_process_group("sccl")`` or ``new_group``."""
     ranks = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
-    # Files for ranks that are gone are not for the ranks that torchrun starts after them.
+    # Keys of earlier ranks must not reach the ranks that torchrun starts after them.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = dist.PrefixStore(f"attempt-{attempt}", options.store)
     return ScclGroup(store, options.group_rank, ranks, options.timeout, str(options.group_id))
 
 
 def end_all_groups() -> None:
-    """End groups that the job leaves open, as it ends itself; wait for that only so long."""
+    """Close all open groups when the job ends, and wait at most :data:`_AT_EXIT_S` for that."""
 
     def end() -> None:
         for group in list(_OPEN):

@@ -1,12 +1,13 @@
 """Execute a motif: a rank's sends and receives step after step, or gloo's own collective.
 
-Receives are posted before their data can arrive. Over gloo, a sender announces data without a
-posted receive, and sends them after the answer, which queues behind all data in flight to the same
-rank. A send waits only for the data that it forwards, and for receives of two messages earlier from
-each rank. So all transfers progress evenly, and none completes while others have barely begun. On
-four ranks over links of 20 to 100 Mb/s, an alltoall of 4 MB takes 1.03 to 1.08 times the time of
-its bytes, in pieces of 32 to 64 KiB. All at once, as gloo sends them: 1.1 to 1.6 times. In rounds
-with a wait for each: 1.01 to 1.9 times.
+Receives are posted before their data can arrive. Otherwise, a sender over gloo first announces the
+data and waits for an answer, which queues behind all data in flight to the same rank. A send waits
+only for the data that it forwards, and for receives that are two messages older from each rank. So
+all transfers progress evenly.
+
+On four ranks over links of 20 to 100 Mb/s, an alltoall of 4 MB in pieces of 32 to 64 KiB takes 1.03
+to 1.08 times the transfer time of its bytes. If all blocks are sent at once, as by gloo, it takes
+1.1 to 1.6 times, and in rounds with a wait after each 1.01 to 1.9 times.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ _COMBINE: Mapping[str, _Combine] = {
 
 
 _POSTED_AHEAD = 2
-"""Messages from each rank that may be under way: so many go on while a rank has no processor."""
+"""Number of messages from each rank with posted receives. They progress while a rank has no CPU."""
 
 
 class RankExchange:
-    """A motif, as a rank has a part in it.
+    """The part of a rank in a motif.
 
     Attributes:
-        steps: of which it has one, in order.
-        ahead: how many steps may be under way beside the one in which it sends.
+        steps: Steps with messages of the rank, in order.
+        ahead: Number of steps by which posted receives are ahead of the sends.
     """
 
     def __init__(self, motif: ScriptMotif, rank: int) -> None:
@@ -60,6 +61,7 @@ class RankExchange:
         """Execute all steps.
 
         Args:
+            row: Row of the operation.
             world: Group of all ranks, over the motif's channel.
             reduce: Reduction operator. Empty: none.
         """
@@ -79,7 +81,7 @@ class _InFlightMessages:
         self._row, self._world, self._reduce = row, world, reduce
         self.posted: list[list[tuple[Any, torch.Tensor | None, ReceiveMessage]]] = []
         self._placed = 0
-        self._sent: list[tuple[Any, torch.Tensor]] = []  # tensors are kept until they are
+        self._sent: list[tuple[Any, torch.Tensor]] = []  # keeps tensors until they are sent
 
     def post(self, step: RankStep) -> None:
         receives = []
@@ -97,7 +99,7 @@ class _InFlightMessages:
         self._sent.append((self._world.send([tensor], message.peer, 0), tensor))
 
     def place(self, last: int) -> None:
-        """Copy received data of steps up to one to their places, in order."""
+        """Copy or reduce the received data of steps up to ``last`` into the row, in order."""
         while self._placed <= last:
             for work, buffer, message in self.posted[self._placed]:
                 work.wait()
@@ -130,7 +132,7 @@ class _InFlightMessages:
 
 _REDUCTIONS = {
     "sum": dist.ReduceOp.SUM,
-    "avg": dist.ReduceOp.SUM,  # it is divided once all is there
+    "avg": dist.ReduceOp.SUM,  # divided after all motifs have ended
     "prod": dist.ReduceOp.PRODUCT,
     "min": dist.ReduceOp.MIN,
     "max": dist.ReduceOp.MAX,
@@ -138,10 +140,13 @@ _REDUCTIONS = {
 
 
 def run_on_gloo(motif: ScriptMotif, op: ScriptOp, row: Row, group: Any) -> None:
-    """Let gloo do a collective of a part of each block, or of all where there are no blocks.
+    """Execute a motif by gloo's collective, for a part of each block or of the whole buffer.
 
     Args:
-        group: over the motif's channel, of the operation's ranks.
+        motif: Motif.
+        op: Operation of the motif.
+        row: Row of the operation.
+        group: Group of the operation's ranks, over the motif's channel.
     """
     start, stop = motif.part
     if op.collective == "allreduce":
@@ -162,7 +167,7 @@ def run_on_gloo(motif: ScriptMotif, op: ScriptOp, row: Row, group: Any) -> None:
     sent = [(rank * places + peer) * each for peer in range(places)]
     got = [(peer * places + rank) * each for peer in range(places)]
     parts, into = ([row.at(at + start, at + stop) for at in cells] for cells in (sent, got))
-    # Told of sizes, gloo takes blocks of any.
+    # With explicit sizes, gloo accepts blocks of any size.
     sizes = [[block.numel() for block in blocks] for blocks in (into, parts)]
     out = parts[0].new_empty(sum(sizes[0]))
     group.all_to_all_single(out, torch.cat(parts), *sizes).wait()

@@ -1,7 +1,7 @@
-"""Record the processes of a job's ranks, so that errors can name the ranks that are gone.
+"""Record the processes of a job's ranks, so that errors can name the ranks that have ended.
 
-Ranks exchange their processes once, over the job's store, before they connect. After an error the
-processes are looked up on their machine, because the store may be gone as well.
+Ranks exchange their process ids once, over the job's store, before they connect. After an error the
+processes are looked up on their machine, because the store may have ended as well.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from sccl.errors import ToolError
 
 _MAX_SHOWN = 8
 _REPORT_S, _POLL_S = 1.0, 0.02
-"""For ranks to report that a call failed: one that gives up makes the others fail at once."""
+"""Seconds for all ranks to report a failed call, and between two polls. If one rank gives up, the
+call fails on the others immediately."""
 
 
 class CallError(RuntimeError):
-    """A call failed. The message says which, for which ranks, and which of these are gone."""
+    """A call failed. The message names the call, its ranks, and the ranks that have ended."""
 
 
 class _ProcessLocation(msgspec.Struct, frozen=True):
@@ -47,7 +48,7 @@ class _ProcessLocation(msgspec.Struct, frozen=True):
 
 
 class Peers:
-    """The processes of the ranks that this one has met."""
+    """The processes of the ranks with which this rank has groups."""
 
     def __init__(self) -> None:
         self._places: dict[int, _ProcessLocation] = {}
@@ -57,15 +58,16 @@ class Peers:
         self._lock = threading.Lock()
 
     def meet(self, store: Any, ranks: Sequence[int], place: int, timeout: timedelta) -> None:
-        """Meet those that are to make up a group.
+        """Exchange processes with the ranks of a new group.
 
         Args:
-            store: of the group.
-            ranks: global ranks.
-            place: of this rank among them.
+            store: Store of the group.
+            ranks: Global ranks of the group.
+            place: Place of this rank in the group.
+            timeout: Time for all ranks to join.
 
         Raises:
-            ToolError: some don't come, or were told of another number of ranks.
+            ToolError: Some ranks do not join, or expect another number of ranks.
         """
         self._process = _current_process(len(ranks))
         self._stores[tuple(ranks)] = store, place
@@ -92,7 +94,7 @@ class Peers:
                 )
 
     def gone(self, ranks: Iterable[int]) -> str:
-        """Return which of some ranks run no more, in words. Empty: all seem to."""
+        """Return a text of the ranks that do not run, or are unknown. Empty: all seem to run."""
         by_state: dict[str, list[int]] = {}
         for rank in ranks:
             if rank in self._places:
@@ -106,10 +108,10 @@ class Peers:
     def describe_missing(self, ranks: Sequence[int]) -> str:
         """Report a failure to the other ranks of a group, and name those that report none.
 
-        A failed call leaves a group of no more use, so the first failure of a group counts.
+        A group is unusable after a failed call, so only the first failure of a group is reported.
 
         Returns:
-            Ranks that run, and have not failed within :data:`_REPORT_S`, in words. Empty: none.
+            Text of the ranks that have not failed within :data:`_REPORT_S`. Empty: none.
         """
         with self._lock:
             group = tuple(ranks)
@@ -155,7 +157,7 @@ class Peers:
 
 @cache
 def process_peers() -> Peers:
-    """Return those of this process."""
+    """Return the peers of this process."""
     return Peers()
 
 
@@ -164,11 +166,11 @@ _STATES = {
     "stopped": "stopped, by a signal",
     "elsewhere": "on other machines, not looked for",
 }
-"""In which a process is that does not go on."""
+"""Texts for the states of processes that do not continue, or are unknown."""
 
 
 def format_ranks(ranks: Iterable[int]) -> str:
-    """Return ``rank 2``, or ``ranks 2, 3``. Not more of them than can be read."""
+    """Return a text such as ``rank 2`` or ``ranks 2, 3``, with at most :data:`_MAX_SHOWN` ranks."""
     members = list(ranks)
     shown = ", ".join(map(str, members[:_MAX_SHOWN])) + (
         ", ..." if len(members) > _MAX_SHOWN else ""
@@ -177,7 +179,7 @@ def format_ranks(ranks: Iterable[int]) -> str:
 
 
 def call_error(call: str, ranks: Sequence[int], error: BaseException) -> CallError:
-    """Return an error that says in a sentence which call failed, for which ranks, and why."""
+    """Return an error that names the failed call, its ranks, and the reason in one sentence."""
     why = _GLOO_PREFIX.sub("", str(error).splitlines()[0] if str(error) else repr(error))
     gone = process_peers().gone(ranks)
     if not gone and _PEER_FAILURE.search(why):
@@ -192,7 +194,7 @@ _GLOO_PREFIX = re.compile(
 """Source locations and advice in errors of torch and gloo."""
 
 _PEER_FAILURE = re.compile("[Tt]imed out|no end after|by peer|has left|have left")
-"""In errors of gloo and of bundles that another rank causes, by its silence or its end."""
+"""Texts in errors of gloo and of bundles that another rank causes by not answering or ending."""
 
 
 def _current_process(ranks: int) -> _ProcessLocation:
@@ -200,7 +202,7 @@ def _current_process(ranks: int) -> _ProcessLocation:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         machine = " ".join([boot, str(Path("/proc/self/ns/pid").readlink())])
-    except OSError:  # no Linux: nothing is known of any other process
+    except OSError:  # not Linux: other processes cannot be examined
         machine = f"{platform.node()} {pid}"
     return _ProcessLocation(machine, pid, _process_stat(pid)[2], ranks)
 
@@ -208,14 +210,15 @@ def _current_process(ranks: int) -> _ProcessLocation:
 def _process_stat(pid: int) -> tuple[str, bool, str]:
     """Return the state of a process as one letter, whether it is exiting, and its start time.
 
-    All are empty if there is none. Source: proc_pid_stat(5). The third field follows the name, and
-    the flag is PF_EXITING of Linux, set before the files of a process are closed.
+    Without such a process, the texts are empty. Source: proc_pid_stat(5). The state is the field
+    after the name. The exiting flag is PF_EXITING of Linux, which is set before the files of a
+    process are closed.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "", False, ""
-    fields = text.rpartition(")")[2].split()  # its name may have blanks
+    fields = text.rpartition(")")[2].split()  # the name may contain spaces
     return fields[0], bool(int(fields[6]) & _EXITING), fields[19]
 
 

@@ -1,13 +1,15 @@
 """Switch a job to another plan: listen in the background, and switch between calls.
 
-The place of an agreement depends on calls of the group of all ranks only, which are the same on
-each of them. So no clock decides the place, and no rank can miss it. Each agreement is a MIN of a
-few numbers, started at one such call and read at the next: the plans that a rank can run and knows
-to be committed, and the number of calls that it would like until then. A rank waits for it only if
-another one is a whole stretch of calls behind. Under a plan such a call is the first of all ranks
-in an iteration.
+Ranks agree at certain calls of the group of all ranks. These calls are the same on each rank, so
+the place of an agreement depends on no clock, and no rank can miss it. Under a plan, agreements are
+only at the first call of all ranks in an iteration.
 
-Without a controller nothing else happens, except that a key of the store is polled.
+An agreement is a MIN all-reduce of a few numbers, which starts at one of these places and is read
+at the next one. The numbers are the plans that a rank can run and knows to be committed, and its
+proposed number of calls until the next agreement. A rank waits for the result only if another rank
+has not reached the previous place.
+
+Without a controller, a job only polls a key of the store.
 """
 
 from __future__ import annotations
@@ -56,48 +58,50 @@ from sccl.torch_backend.executor import CallProgram, PlanExecutor, call_key, exp
 from sccl.torch_backend.script import PlanScript, format_script, parse_script
 
 LISTEN_S = 0.2
-"""From a look at the store to the next."""
+"""Seconds between two reads of the store."""
 
 AGREE_S = 0.25
-"""About so often ranks agree. An agreement takes a tenth of a millisecond of a rank's cores."""
+"""Approximate seconds between agreements. An agreement takes 0.1 ms of a rank's CPU time."""
 
 FIRST_CALLS, MAX_CALLS = 4, 1024
-"""Before the first agreement, and at most from one to the next. It can no more than double."""
+"""Number of calls before the first agreement, and largest number between two. It can at most double
+from one agreement to the next."""
 
 ALLOCATION_TIMEOUT = timedelta(seconds=20)
-"""For all ranks to make the connections that a plan needs. This is no time of the job's threads."""
+"""Timeout for all ranks to create the connections of a plan, in a thread besides the job's."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedPlan:
-    """A plan that this rank can come to at any time.
+    """A plan to which this rank can switch at any time.
 
     Attributes:
-        enforcer: keeps to it. None: calls go as they are made.
+        enforcer: Executor of the plan. None: calls keep their order.
     """
 
     enforcer: PlanExecutor | None
 
     def retire(self) -> None:
-        """Release its resources."""
+        """Release the resources of the plan."""
         if self.enforcer is not None:
             self.enforcer.retire()
 
 
 class PlanSwitch:
-    """The plan of this process's job, and how it comes to another.
+    """The active plan of this process, and its switch to other plans.
 
     Args:
-        group: of all ranks.
-        store: of the group, and of no other that this process had.
-        make: makes a group over gloo.
-        script: of the plan that the job is started under. None: of none.
+        group: Group of all ranks.
+        store: Store with keys of this group only.
+        timeout: Timeout of calls.
+        make: Function that creates a group over gloo.
+        script: Script of the plan at the start of the job. None: no plan.
 
     Attributes:
-        enforcer: keeps to the plan. None: calls go as they are made.
-        version: of the plan. 0: that which the job was started under, or none.
-        number: of calls of all ranks.
-        watched: whether somebody attends to the job.
+        enforcer: Executor of the plan. None: calls keep their order.
+        version: Version of the plan. 0: the plan at the start of the job, or none.
+        number: Number of calls of all ranks.
+        watched: Whether a controller watches the job.
     """
 
     def __init__(
@@ -129,7 +133,7 @@ class PlanSwitch:
             self._join(store)
 
     def _join(self, store: Any) -> None:
-        """Say which job it is, as rank 0 does, and begin to listen."""
+        """Announce the job, as rank 0, and begin to listen."""
         job = self._announced(store)
         self._key = read_key(os.environ)
         self._ledger = Ledger(RemoteJobStore(self._address or ""), job)
@@ -163,18 +167,18 @@ class PlanSwitch:
 
     @property
     def version(self) -> int:
-        """Return that of the plan. 0: that which the job was started under, or none."""
+        """Return the version of the plan. 0: the plan at the start of the job, or none."""
         return 0 if self._listener is None else self._follower.active
 
     @property
     def takes_none(self) -> bool:
-        """Return whether calls have no effect on it."""
+        """Return whether calls need not be reported to it."""
         return self.enforcer is None and not self.watched
 
-    # --- beside the job's calls --------------------------------------------------------------
+    # --- in the threads of the job -----------------------------------------------------------
 
     def before(self, group: Any) -> None:
-        """Take note that a collective is called right after this."""
+        """Note that a collective of a group is called next, and agree if it is time."""
         if group is not self._group or self._listener is None:
             return
         with self._lock:
@@ -192,10 +196,16 @@ class PlanSwitch:
         carry: Callable[[Any], Any],
         on_device: DeviceCarrier | None,
     ) -> PlannedWork | DeviceWork | None:
-        """Take a call, and return its work. None: it goes its own way.
+        """Submit a call to the active plan.
 
         Args:
-            on_device: does it where its tensors are. None: these are on the CPU.
+            ranks: Ranks of the call.
+            described: Description of the call.
+            carry: Function that makes the original call with a group over gloo.
+            on_device: Carrier for tensors on a device. None: tensors are on the CPU.
+
+        Returns:
+            Work object. None: the caller makes the call.
         """
         enforcer = self.enforcer
         if not (described.collective and described.dtype):
@@ -209,12 +219,12 @@ class PlanSwitch:
         return None if enforcer is None else enforcer.call(ranks, described, carry, on_device)
 
     def close(self) -> None:
-        """End it: the group is destroyed."""
+        """Close all plans, because the group is destroyed."""
         if self._listener is not None:
             self._listener.close()
             atexit.unregister(self._listener.close)
             self._follower.close()
-            self._agreement = self._control = None  # threads of its end here
+            self._agreement = self._control = None  # its threads end here
         self._end_those_left()
         for enforcer in (self._retired, self.enforcer):
             if enforcer is not None:
@@ -224,7 +234,7 @@ class PlanSwitch:
     # --- agreements --------------------------------------------------------------------------
 
     def _agree(self) -> None:
-        """Read an agreement, switch to its plan, and begin the next agreement."""
+        """Read the previous agreement, switch to its plan, and start the next agreement."""
         self._measure()
         stretch = FIRST_CALLS
         if self._agreement is not None:
@@ -245,7 +255,7 @@ class PlanSwitch:
     def _switch(self, prepared: PreparedPlan) -> None:
         before, self.enforcer = self.enforcer, prepared.enforcer
         if before is not None:
-            before.retire()  # peers may be at it yet: it is kept until the next switch
+            before.retire()  # kept until the next switch, as peers may still use it
         if self._retired is not None:
             self._leaving.append(self._retired)
         self._retired = before
@@ -254,7 +264,7 @@ class PlanSwitch:
             self.enforcer.follow(calls[-len(self.enforcer.program) :])
 
     def _measure(self) -> None:
-        """Report the measurements of iterations since the last report, if there were any."""
+        """Report the measurements of iterations since the last report, if there are any."""
         enforcer = self.enforcer
         spent = None if enforcer is None else enforcer.measures.taken()
         if enforcer is None or spent is None:
@@ -271,7 +281,10 @@ class PlanSwitch:
         )
 
     def _size(self, program: CallProgram) -> int:
-        """Return how many calls of all ranks an iteration has, by which these number it alike."""
+        """Return the number of calls of all ranks per iteration.
+
+        All ranks number iterations by it.
+        """
         world = tuple(range(self._ranks))
         return max(1, sum(key[1] == world for key in program))
 
@@ -289,7 +302,7 @@ class PlanSwitch:
         self._write_reports()
 
     def _end_those_left(self) -> None:
-        """End plans of before the last: else a collection of garbage does, all within one step."""
+        """Close plans before the previous one, or garbage collection would close them at once."""
         with suppress(IndexError):  # there are no more
             while True:
                 self._leaving.popleft().close()
@@ -308,10 +321,10 @@ class PlanSwitch:
         )
 
     def _fit(self, content: bytes, version: int) -> PreparedPlan | None:
-        """Return a plan that is ready for the switch. None: too few calls to decide.
+        """Return a plan that is ready for the switch. None: too few recorded calls to decide.
 
         Raises:
-            InputError: It is of another job, or its resources are missing.
+            InputError: The plan belongs to another job, or its resources are missing.
         """
         script = parse_script(content, f"plan {version}")
         if script.ranks != self._ranks:
@@ -336,7 +349,7 @@ class PlanSwitch:
             ) from error
 
     def _soon(self, store: Any, rank: int, size: int, timeout: timedelta, device: Any) -> Any:
-        """Return a group whose ranks are not waited for as long as it waits for them later."""
+        """Create a group with a short timeout for its creation, and the normal one for calls."""
         group = self._make(store, rank, size, ALLOCATION_TIMEOUT, device)
         group.set_timeout(timeout)
         return group
@@ -348,10 +361,7 @@ class PlanSwitch:
         )
 
     def _tell_before(self, begins: Sequence[RecordedCall], program: CallProgram) -> None:
-        """Report iterations without a plan, for comparison with the new plan.
-
-        They are written before the vote, for the controller's decision.
-        """
+        """Report iterations without a plan before the vote, for comparison with the new plan."""
         size = self._size(program)
         for number, us in periods_us(begins, size)[-CONSECUTIVE_ITERATIONS:]:
             self._reports.append(
@@ -363,7 +373,7 @@ class PlanSwitch:
 
 
 def _is_world_group(group: Any) -> bool:
-    """Return whether a group is of all ranks of the job."""
+    """Return whether a group has all ranks of the job."""
     size = int(group.size())
     return group.ranks == tuple(range(size)) and os.environ.get("WORLD_SIZE", str(size)) == str(
         size
@@ -377,7 +387,7 @@ def _base_store(store: Any) -> Any:
 
 
 def _store_address(store: Any) -> str | None:
-    """Return where a store can be reached. None: by nobody else."""
+    """Return ``HOST:PORT`` of a store. None: other processes cannot reach it."""
     inner_store = _base_store(store)
     if not isinstance(inner_store, dist.TCPStore):
         return None

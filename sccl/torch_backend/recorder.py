@@ -1,4 +1,4 @@
-"""Record every call of this rank with its exact signature, every wait, and their times.
+"""Record each call of this rank with its exact signature, each wait, and their times.
 
 Recording does not change a job. The file is written when the job destroys its groups, or ends.
 """
@@ -29,21 +29,21 @@ from sccl.torch_backend.calls.call_description import CallDescription
 from sccl.torch_backend.calls.works import CarriedWork
 
 MAX_EVENTS = 200_000
-"""After these a recording ends: 40 MB, and thousands of steps."""
+"""Largest number of events in a recording: 40 MB, or thousands of steps."""
 
 
 Result = TypeVar("Result")
 
 
 class _Moment(NamedTuple):
-    """A moment of a thread: microseconds since the beginning, and of its own clock."""
+    """A moment: microseconds since the start of the recording, and of the thread's CPU time."""
 
     at: float
     cpu: float
 
 
 class _Timer:
-    """When a thread came to something."""
+    """The start of an interval on a thread."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -89,12 +89,12 @@ class Recorder:
         atexit.register(self.write)
 
     def now(self) -> _Moment:
-        """Return the time, of all and of this thread."""
+        """Return the wall-clock time and the CPU time of this thread."""
         since = time.perf_counter_ns() - self._began
         return _Moment(since / 1000, time.thread_time_ns() / 1000)
 
     def thread(self) -> int:
-        """Return the number of this thread, from 0 on as they come."""
+        """Return the number of this thread, in the order of first use."""
         return self._threads.setdefault(threading.get_ident(), len(self._threads))
 
     def call(
@@ -102,7 +102,7 @@ class Recorder:
     ) -> Any:
         """Make a call, and return a work object that records waits.
 
-        For tensors on a device, a wait is the host's enqueueing only.
+        For tensors on a device, a wait covers only the host's enqueueing.
         """
         timer = _Timer(self)
         work = carry()
@@ -131,13 +131,13 @@ class Recorder:
                     sends=described.sends,
                 )
             )
-            if work is None:  # the stream in which it was called waits by itself
+            if work is None:  # the calling stream waits by itself
                 self._done[number] = fields["end"]
                 self._add(WaitRecord(**fields, call=number))
         return None if work is None else RecordedWork(work, self, number)
 
     def wait(self, number: int, carry: Callable[[], Result]) -> Result:
-        """Let a wait for a call be carried."""
+        """Execute and record a wait for a call."""
         timer = _Timer(self)
         result = carry()
         fields = timer.fields()
@@ -149,8 +149,9 @@ class Recorder:
     def future_of(self, number: int, future: Any) -> Any:
         """Record that the job requested the future of a call, and return it.
 
-        DistributedDataParallel requests it in a backward pass, and waits for it in a callback of
-        autograd at the end. So autograd calls this recorder right before, and right after.
+        DistributedDataParallel requests the future in a backward pass, and waits for it in a
+        callback of autograd at the end of the pass. So this recorder adds callbacks right before
+        and right after.
         """
         self._in_future.add(number)
         future.add_done_callback(lambda _: self.done(number))
@@ -165,9 +166,9 @@ class Recorder:
         return future
 
     def _record_waits_for_futures(self) -> None:
-        """Let waits for futures be recorded.
+        """Replace the method by which jobs wait for futures, to record these waits.
 
-        C++ makes the futures that can fail in C++, so none of them can be of a class of our own.
+        Futures that can fail in C++ must be created in C++, so they cannot have a class in Python.
         """
         carry = torch._C.Future.wait  # noqa: SLF001 - torch has no other
 
@@ -202,11 +203,11 @@ class Recorder:
                     self._add(WaitRecord(**wait_fields, call=number))
 
     def done(self, number: int) -> None:
-        """Note that the results of a call are there."""
+        """Record that the results of a call are available."""
         self._done.setdefault(number, self.now().at)
 
     def mark(self, kind: Literal["step", "optimizer"], timer: _Timer | None = None) -> None:
-        """Note that a step begins, or that an optimizer has stepped."""
+        """Record the begin of a step, or the step of an optimizer."""
         with self._lock:
             self._add(MarkRecord(**(timer or _Timer(self)).fields(), what=kind))
 
@@ -250,7 +251,7 @@ def _hook_backward_end(call: Callable[[], None]) -> None:
 
 
 class RecordedWork(CarriedWork):
-    """The work of a call, and who waits for it."""
+    """The work object of a recorded call. It records waits."""
 
     def __init__(self, inner: Any, recorder: Recorder, number: int) -> None:
         super().__init__(inner)
@@ -258,7 +259,7 @@ class RecordedWork(CarriedWork):
         self._future: Any = None
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
-        """Wait until results are there."""
+        """Wait for the results."""
         carry = self._inner.wait
         return self._recorder.wait(self._number, lambda: bool(carry(*args, **kwargs)))
 

@@ -1,7 +1,7 @@
-"""Define scripts, the form of a plan for ranks: operations of calls, and transfers of motifs.
+"""Define scripts, the form of a plan that ranks execute: operations, and transfers of motifs.
 
-A script is derived from a plan. A rank needs neither search nor machine models for it. It computes
-its sends and receives in each step of the transfers, with their dependencies.
+A script is derived from a plan. A rank executes it without search or machine models. From the
+transfers, it computes its sends and receives in each step, with their dependencies.
 """
 
 from __future__ import annotations
@@ -112,19 +112,19 @@ class PlanScript(_ScriptPart, frozen=True, kw_only=True):
 
 
 def read_script(path: Path) -> PlanScript:
-    """Return a script, checked.
+    """Return the verified script of a file.
 
     Raises:
-        FormatError: it is none, or contradicts itself.
+        FormatError: The file is not a script, or is inconsistent.
     """
     return parse_script(read_text(path), str(path))
 
 
 def parse_script(content: str | bytes, where: str) -> PlanScript:
-    """Return the script that a text is, checked.
+    """Return the verified script of a text.
 
     Raises:
-        FormatError: it is none, or contradicts itself.
+        FormatError: The text is not a script, or is inconsistent.
     """
     try:
         script = msgspec.json.decode(content, type=PlanScript)
@@ -137,7 +137,7 @@ def parse_script(content: str | bytes, where: str) -> PlanScript:
 
 
 def format_script(script: PlanScript) -> str:
-    """Return a script as its file has it, and as it lies in a job's store."""
+    """Return the text of a script, for files and for stores of jobs."""
     return msgspec.json.encode(script).decode() + "\n"
 
 
@@ -173,7 +173,7 @@ def _find_op_fault(script: PlanScript, op: ScriptOp) -> str:
 
 
 def _find_order_fault(script: PlanScript) -> str:
-    """Return which motifs come before those that they wait for. Empty: none do."""
+    """Return a violation if the order has a motif before its predecessors. Empty: none."""
     place = {(op, motif): (-shift, k) for k, (op, motif, shift) in enumerate(script.order)}
     for number, op in enumerate(script.ops):
         for motif, entry in enumerate(op.motifs):
@@ -196,14 +196,16 @@ def _has_bad_motif(script: PlanScript, number: int, motif: ScriptMotif) -> bool:
 
 
 ElementSpan = tuple[int, int]
-"""Elements of a row: the first, and the one after the last."""
+"""First element, and end (exclusive), of a span of a row."""
 
 
 class SendMessage(NamedTuple):
-    """The data that a rank sends to another in a step.
+    """The data that a rank sends to a peer in a step.
 
     Attributes:
-        needs: Last own step whose data it forwards. -1: none.
+        peer: Target rank.
+        spans: Sent elements.
+        needs: Last step of this rank whose received data are forwarded. -1: none.
     """
 
     peer: int
@@ -212,13 +214,15 @@ class SendMessage(NamedTuple):
 
 
 class ReceiveMessage(NamedTuple):
-    """The data that a rank receives from another in a step.
+    """The data that a rank receives from a peer in a step.
 
     Attributes:
-        adds: For each span whether it is reduced into the value there.
-        straight: Whether it may be received in place before its step: nothing else reads or writes
-            there.
-        after_sent: Whether its place is sent in a step up to its own.
+        peer: Source rank.
+        spans: Received elements.
+        adds: Whether each span is reduced into the value at its place.
+        straight: Whether the data may be received in place before the step, because nothing else
+            reads or writes this place.
+        after_sent: Whether elements of the place are sent in this or an earlier step.
     """
 
     peer: int
@@ -229,17 +233,18 @@ class ReceiveMessage(NamedTuple):
 
 
 class RankStep(NamedTuple):
-    """A step of which this rank has a part."""
+    """The messages of this rank in a step."""
 
     sent: tuple[SendMessage, ...]
     got: tuple[ReceiveMessage, ...]
 
 
 def build_rank_steps(rows: Sequence[Transfer], rank: int) -> tuple[RankStep, ...]:
-    """Return the steps in which a rank has a part, each with a message for a rank and direction.
+    """Return the steps of a rank, with one message for each peer and direction.
 
     Args:
-        rows: of which the rank is source or target, ascending by step.
+        rows: Transfers with the rank as source or target, ascending by step.
+        rank: Rank.
     """
     cells = _CellSteps(rows)
     grouped = [list(step_rows) for _, step_rows in groupby(rows, key=lambda row: row[0])]
@@ -278,7 +283,7 @@ def _build_receive(
 
 
 class _CellSteps:
-    """The steps that send or receive each cell between all ends of spans."""
+    """The steps that send or receive each cell. Cells lie between adjacent ends of spans."""
 
     def __init__(self, rows: Sequence[Transfer]) -> None:
         ends = sorted({end for row in rows for end in row[1:3]})
@@ -287,7 +292,7 @@ class _CellSteps:
         self._first_sent: list[int | None] = [None for _ in pairwise(ends)]
 
     def note(self, step: int, start: int, stop: int, *, sent: bool) -> None:
-        """Take note of a span. Steps come in their order."""
+        """Add a span. Steps must be added in order."""
         for cell in self._of(start, stop):
             if not sent:
                 self._received[cell].append(step)
@@ -295,19 +300,19 @@ class _CellSteps:
                 self._first_sent[cell] = step
 
     def came(self, step: int, start: int, stop: int) -> int:
-        """Return the last step before one that brings some of a span. -1: none does."""
+        """Return the last step before another one that receives part of a span. -1: none."""
         return max(
             (k for cell in self._of(start, stop) for k in self._received[cell] if k < step),
             default=-1,
         )
 
     def sent_by(self, step: int, start: int, stop: int) -> bool:
-        """Return whether some of a span is sent up to a step."""
+        """Return whether part of a span is sent in a step or earlier."""
         firsts = (self._first_sent[cell] for cell in self._of(start, stop))
         return any(first is not None and first <= step for first in firsts)
 
     def comes_once(self, start: int, stop: int) -> bool:
-        """Return whether no other step or message brings some of a span."""
+        """Return whether each cell of a span is received only once."""
         return all(len(self._received[cell]) == 1 for cell in self._of(start, stop))
 
     def _of(self, start: int, stop: int) -> range:

@@ -1,4 +1,4 @@
-"""Select the actions on a process's calls from its environment."""
+"""Record, plan, or serve the calls of a process, as its environment variables select."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from sccl.torch_backend.script import PlanScript, read_script
 from sccl.torch_backend.torch_releases import POINT_TO_POINT
 
 DEBUG = "SCCL_DEBUG"
-"""1: say once of each kind of call who serves it."""
+"""Environment variable. 1: print once for each kind of call how it is carried."""
 
 RECORD = "SCCL_RECORD"
 """Environment variable: folder for the recordings of ranks."""
 
 SCRIPT = "SCCL_SCRIPT"
-"""The script of a plan, by which calls are made."""
+"""Environment variable: file with the script of a plan for the job."""
 
 CLAIMED_SUFFIX = ".taken"
-"""Suffix of a file next to the script, which shows that a job has requested it."""
+"""Suffix of a file next to the script, which a job creates when it reads the script."""
 
 
 class Session:
-    """The session of a process, because the order of its calls covers all of its groups."""
+    """The state of a process, which its groups share, because a plan orders all their calls."""
 
     def __init__(self) -> None:
         self._debug = os.environ.get(DEBUG, "") not in ("", "0")
@@ -48,10 +48,13 @@ class Session:
         self._lives = 0  # number of first groups, whose messages are separate
 
     def joined(self, group: Any, store: Any, timeout: timedelta, make: Callable[..., Any]) -> None:
-        """Take note of a group that was made: the first is that of all ranks.
+        """Register a new group. The first one has all ranks.
 
         Args:
-            make: makes a group over gloo.
+            group: New group.
+            store: Store of the group.
+            timeout: Timeout of its calls.
+            make: Function that creates a group over gloo.
         """
         if self._first is None:
             self._begin(group, store, timeout, make)
@@ -63,7 +66,7 @@ class Session:
             self._warn_of_plan(group.hosted)
 
     def _warn_of_plan(self, hosted: HostService) -> None:
-        """Print once that calls under a plan don't go through the bundle that would serve them."""
+        """Warn that the calls of a plan use gloo instead of an available bundle."""
         if self.plans is None or self.plans.enforcer is None or hosted.refusal:
             return
         sys.stderr.write(
@@ -83,10 +86,11 @@ class Session:
         self.plans = PlanSwitch(group, place, timeout, make, script)
 
     def left(self, group: Any, *, at_once: bool = False) -> None:
-        """Record that a group is destroyed.
+        """Unregister a destroyed group.
 
         Args:
-            at_once: Whether its work ends at once.
+            group: Destroyed group.
+            at_once: Whether to end its calls immediately.
         """
         group.hosted.close(at_once=at_once)
         if group is self._first:
@@ -98,7 +102,7 @@ class Session:
                 self._recorder.write()
 
     def step(self) -> None:
-        """Take note that a step begins."""
+        """Record the begin of a step."""
         if self._recorder is not None:
             self._recorder.mark("step")
 
@@ -110,13 +114,14 @@ class Session:
         carry: Callable[[Any], Any],
         how: CallContext,
     ) -> Any:
-        """Return the work of a call.
+        """Make a call by a plan, a bundle, or torch's group, and return its work object.
 
         Args:
-            does: as in :data:`~sccl.torch_backend.torch_releases.METHOD_NAMES`.
-            describe: reads its arguments.
-            carry: lets a group of torch's own do it.
-            how: as it is called.
+            group: Group of the call.
+            does: Operation, a key of :data:`~sccl.torch_backend.torch_releases.METHOD_NAMES`.
+            describe: Function that reads the arguments.
+            carry: Function that makes the call with a group of torch.
+            how: Context of the call.
         """
         plans, inner = self.plans, group.over(how.device)
         if plans is not None and does not in POINT_TO_POINT:
@@ -157,7 +162,7 @@ class Session:
 
 
 def _load_script(path: str, ranks: int) -> PlanScript | None:
-    """Return the script that the environment names; where it is for another job, say so."""
+    """Load a script. If it does not fit the job, print the reason and return None."""
     if not path:
         return None
     with suppress(OSError):
@@ -176,5 +181,5 @@ def _load_script(path: str, ranks: int) -> PlanScript | None:
 
 @cache
 def current_session() -> Session:
-    """Return that of this process."""
+    """Return the session of this process."""
     return Session()

@@ -18,8 +18,8 @@ class TimeSpent:
 
     Attributes:
         period_us: Mean duration of an iteration.
-        idle: Fraction without any active motif.
-        waited: Fraction without any active motif while the plan held back a submitted call.
+        idle: Fraction of time without any active motif.
+        waited: Fraction of time without any active motif while the plan held back a submitted call.
         motifs: Times of motifs.
     """
 
@@ -30,7 +30,7 @@ class TimeSpent:
 
 
 class Stopwatch:
-    """Counts motifs that are under way, and calls that are not all issued, as they come and go."""
+    """Measures times by counting active motifs, and whether submitted calls are held back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,24 +42,24 @@ class Stopwatch:
         self._then: tuple[int, float] | None = None
 
     def came_to(self, iterations: int) -> None:
-        """Take note of how many iterations there were by now. 0: it is not known yet."""
+        """Record the number of iterations so far. 0: unknown."""
         if iterations:
             self._now = iterations, time.perf_counter()
 
     def begun(self, motifs: int) -> None:
-        """Take note of motifs that are issued."""
+        """Record the issue of motifs."""
         with self._lock:
             self._pass()
             self._running += motifs
 
     def held(self, *, has_pending: bool) -> None:
-        """Take note whether there are calls of which motifs are not issued."""
+        """Record whether submitted calls have motifs that are not issued."""
         with self._lock:
             self._pass()
             self._held = has_pending
 
     def ended(self, motif: ScriptMotif, seconds: float | None) -> None:
-        """Record the end of a motif and its time. None: it had another size."""
+        """Record the end of a motif and its time in seconds. None: its size was not planned."""
         with self._lock:
             self._pass()
             self._running -= 1
@@ -76,7 +76,7 @@ class Stopwatch:
                 )
 
     def taken(self) -> TimeSpent | None:
-        """Return where time went since the last time that this was told. None: in no iteration."""
+        """Return the distribution of time since the last result. None: no iteration has ended."""
         then, now = self._then, self._now
         if now is None or then is None or now[0] == then[0]:
             self._then = then or now

@@ -1,8 +1,8 @@
 """Map the row of an operation, the layout of all ranks' data, to the tensors of this rank.
 
-Contiguous tensors are used in place. Others, and merged calls, whose rows are concatenated, are
-copied through scratch memory. Source: SYNDICATE (NSDI 2023) section 4.4: repacking of motif results
-into outputs.
+Contiguous tensors are used in place. Other tensors, and those of merged calls, whose rows are
+concatenated, are copied through scratch memory. Source: SYNDICATE (NSDI 2023) section 4.4,
+repacking of motif results into outputs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sccl.torch_backend.script import ScriptOp
 
 
 class OpRow:
-    """The location of the row's elements, for one call of an operation.
+    """The row of one call of an operation, mapped to tensors of this rank.
 
     Blocks of an alltoall may have other sizes than in the plan. A part of a block is then the same
     fraction of the actual block, rounded down. Sender and receiver of a block know its size.
@@ -29,7 +29,7 @@ class OpRow:
         got: Output of this rank, flat. For an allreduce it is the input.
     """
 
-    def __init__(  # noqa: PLR0913 - a call, of which ranks, and where its row lies
+    def __init__(  # noqa: PLR0913 - independent inputs
         self,
         op: ScriptOp,
         described: CallDescription,
@@ -42,8 +42,12 @@ class OpRow:
         """Lay out the input of this rank.
 
         Args:
+            op: Operation.
+            described: Description of the call.
+            group: Ranks of the call.
+            place: Place of this rank in the group.
             call: Index of the call in the operation.
-            into: Tensor of the row. None: any.
+            into: Tensor for the row. None: choose one.
 
         Raises:
             CallError: The blocks of an alltoall do not match its tensors.
@@ -60,14 +64,14 @@ class OpRow:
             if self.inputs.untyped_storage().data_ptr() == self.got.untyped_storage().data_ptr():
                 self.inputs = (
                     self.inputs.clone()
-                )  # blocks come before others in their place have left
+                )  # received blocks would overwrite blocks that are not sent yet
             self._gives = _block_offsets(self.inputs, described.gives, self._places)
             self._gets = _block_offsets(self.got, described.gets, self._places)
         self._scratch: dict[int, torch.Tensor] = {}
         self._buffer = self._laid_out()
 
     def at(self, start: int, stop: int) -> torch.Tensor:
-        """Return elements of the row, to be sent or to be filled."""
+        """Return a view of elements of the row, for sending or receiving."""
         if self._buffer is not None:
             return self._buffer[start:stop]
         each = self._count // self._places
@@ -77,7 +81,7 @@ class OpRow:
         return block[size * low // each : size * high // each]
 
     def finish(self, *, divide_by: int = 1) -> None:
-        """Put results where they belong, all motifs being done."""
+        """Copy results to the outputs, after the end of all motifs."""
         op, block = self._collective, self._own_block()
         if divide_by > 1 and self._buffer is not None:
             self._buffer.div_(divide_by)
@@ -109,7 +113,7 @@ class OpRow:
                 return self.inputs.clone()
             if op == "scatter" and self._at_root:
                 return self.inputs
-            # of a gather others than the root have no outputs
+            # in a gather, only the root has outputs
             into = self.got if self.got.numel() == count else self.inputs.new_empty(count)
         if op in ("allgather", "gather"):
             into[block].copy_(self.inputs)
@@ -146,13 +150,15 @@ def _empty_row(tensors: Tensors, like: torch.Tensor) -> torch.Tensor:
 
 
 def _block_offsets(tensor: torch.Tensor, sizes: Sequence[int], places: int) -> list[int]:
-    """Return where blocks of an alltoall begin, and the end of the last.
+    """Return the offsets of the blocks of an alltoall, and the end of the last one.
 
     Args:
-        sizes: as they are told; none: all are of one.
+        tensor: Flat tensor of all blocks.
+        sizes: Elements of each block. Empty: equal blocks.
+        places: Number of blocks.
 
     Raises:
-        CallError: the tensor has not as much.
+        CallError: The sizes do not match the tensor.
     """
     many = tensor.numel()
     ends = list(accumulate(sizes or [many // places] * places, initial=0))
@@ -169,7 +175,7 @@ def _split_part(tensor: torch.Tensor, ends: Sequence[int], place: int) -> torch.
 
 
 class MergedRow:
-    """The rows of calls that are one operation, one after the other."""
+    """The concatenated rows of merged calls."""
 
     def __init__(
         self, op: ScriptOp, calls: Sequence[CallDescription], group: Sequence[int], place: int
@@ -190,7 +196,7 @@ class MergedRow:
         ]
 
     def at(self, start: int, stop: int) -> torch.Tensor:
-        """Return elements of the row, to be sent or to be filled."""
+        """Return a view of elements of the row, for sending or receiving."""
         if self._buffer is not None:
             return self._buffer[start:stop]
         call = bisect_right(self._starts, start) - 1
@@ -198,7 +204,7 @@ class MergedRow:
         return self._rows[call].at(start - before, stop - before)
 
     def finish(self, *, divide_by: int = 1) -> None:
-        """Put results where they belong, all motifs being done."""
+        """Copy results to the outputs, after the end of all motifs."""
         for row in self._rows:
             row.finish(divide_by=divide_by)
 

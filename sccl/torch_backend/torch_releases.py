@@ -1,7 +1,7 @@
 """List the supported releases of torch, and the names of collectives in each of them.
 
-A process group is called under old and new names, from Python and from the C++ code of
-DistributedDataParallel, so it supports all of them in every release.
+Python code and the C++ code of DistributedDataParallel call a process group under old and new
+names, so it supports all of them in every release.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from sccl.errors import ToolError
 
 OLDEST, BELOW = (2, 13), (2, 15)
-"""As the extra ``torch`` in pyproject.toml says; tests run on both ends."""
+"""Supported releases, as in the extra ``torch`` of pyproject.toml. Tests use both ends."""
 
 METHOD_NAMES = {
     "all_gather": ("allgather",),
@@ -44,7 +44,7 @@ METHOD_NAMES = {
 
 
 POINT_TO_POINT = frozenset({"send", "recv", "recv_anysource"})
-"""Those of them that are no collectives."""
+"""Operations of :data:`METHOD_NAMES` that are not collectives."""
 
 
 def is_supported(release: str) -> bool:

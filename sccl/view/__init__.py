@@ -1,1 +1,1 @@
-"""Results shown: drawings, charts, pages and text. It reads values and computes none."""
+"""Show results as drawings, charts, web pages and text."""

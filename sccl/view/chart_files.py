@@ -1,4 +1,4 @@
-"""Charts as files: one page that needs nothing else, or a picture."""
+"""Write charts to files: as a self-contained web page, or as a picture."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from sccl.errors import ParameterError
 from sccl.view.plot_libraries import alt, vl_convert
 from sccl.view.theme import vega_specification
 
-_SCALE = 2.0  # of PNG files, for screens with small pixels
-_MAX_PIXELS = 16_384  # a side of a picture: more takes gigabytes
+_SCALE = 2.0  # default scale of PNG files, for high-resolution screens
+_MAX_PIXELS = 16_384  # maximum side of a picture. A larger one would take gigabytes
 _SVG_SIZE = re.compile(r'\bwidth="([\d.]+)" height="([\d.]+)"')
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -53,15 +53,15 @@ vegaEmbed("#chart", chart, {{renderer: "svg", actions: {{export: true, source: f
 
 @dataclass(frozen=True, slots=True)
 class PictureSize:
-    """The size of a picture. None: as it is drawn.
+    """The size of a picture. If only one of width and height is given, the aspect ratio is kept.
 
     Attributes:
-        width: in CSS pixels, or in points (1/72 inch) in a PDF.
-        height: likewise. If only one of them is given, the aspect ratio is kept.
-        scale: pixels of a PNG per CSS pixel.
+        width: width in CSS pixels, or in points (1/72 inch) in a PDF. None: as drawn.
+        height: height in the same unit. None: as drawn.
+        scale: pixels of a PNG per CSS pixel. None: the default.
 
     Raises:
-        ParameterError: one is no positive number, or too large.
+        ParameterError: a value is not positive, or is too large.
     """
 
     width: float | None = None
@@ -77,7 +77,7 @@ class PictureSize:
                 )
 
     def fit(self, width: float, height: float) -> tuple[float, float]:
-        """Return width and height of a picture that is drawn as large as this."""
+        """Return the width and height of a picture that was drawn with the given ones."""
         ratio = height / width
         if self.width is None:
             return (width, height) if self.height is None else (self.height / ratio, self.height)
@@ -85,7 +85,7 @@ class PictureSize:
 
 
 AS_DRAWN = PictureSize()
-"""As it is drawn."""
+"""The size as drawn."""
 
 
 def save_chart(
@@ -97,12 +97,14 @@ def save_chart(
     equal files.
 
     Args:
+        chart: chart.
+        path: file.
         title: title of a page.
         size: size of the picture.
 
     Raises:
-        ParameterError: the suffix is none of .html, .svg, .png and .pdf, or the size is too large,
-            or has a scale in a format without pixels.
+        ParameterError: the suffix is none of .html, .svg, .png and .pdf, the size is too large, or
+            a scale is given for a format without pixels.
         InputError: the file cannot be written.
     """
     check_picture(path)
@@ -122,11 +124,11 @@ def save_chart(
 
 
 def check_picture(path: Path) -> None:
-    """Check that a chart can be written to a file, before work is spent on it.
+    """Check that a chart can be written to a file, before it is drawn.
 
     Raises:
-        ParameterError: the suffix is none of those there are.
-        InputError: its folder does not exist or may not be written to.
+        ParameterError: the suffix is not supported.
+        InputError: the folder does not exist or cannot be written to.
     """
     if path.suffix.lower() not in {".html", ".png", *_WRITERS} and not is_folder(path):
         suffix = f"its suffix is {path.suffix!r}" if path.suffix else "it has no suffix"
@@ -137,21 +139,21 @@ def check_picture(path: Path) -> None:
 
 
 def chart_page(chart: alt.TopLevelMixin, title: str, size: PictureSize = AS_DRAWN) -> str:
-    """Return a page with a chart and all the code it needs."""
-    # Inside a script, no text of the chart may end it.
+    """Return an HTML page with a chart and all code that it needs."""
+    # No text of the chart may end the script block.
     text = json.dumps(vega_specification(chart), sort_keys=True).replace("<", "\\u003c")
     return _PAGE.format(title=escape(title), libraries=_libraries(), chart=text, size=_style(size))
 
 
 @cache
 def _libraries() -> str:
-    """Return the code that draws charts. To bundle it takes seconds."""
+    """Return the JavaScript that draws charts. Bundling it takes seconds."""
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return bundle
 
 
 def _style(size: PictureSize) -> str:
-    """Return how large a page shows the picture, as CSS."""
+    """Return the CSS for the size of the picture on a page."""
     if size.width is None and size.height is None:
         return "max-width: 100%; height: auto;"
     sides = {"width": size.width, "height": size.height}
@@ -160,7 +162,7 @@ def _style(size: PictureSize) -> str:
 
 
 def _resize(text: str, size: PictureSize) -> str:
-    """Return an SVG with another outer size. Its content is scaled."""
+    """Return an SVG with another outer size and scaled content."""
     match = _SVG_SIZE.search(text)
     if size in (AS_DRAWN, PictureSize(scale=size.scale)) or match is None:
         return text
@@ -169,12 +171,12 @@ def _resize(text: str, size: PictureSize) -> str:
 
 
 def render_svg(chart: alt.TopLevelMixin) -> str:
-    """Return a chart as SVG, with equal text for equal charts."""
+    """Return a chart as SVG. Equal charts give equal text."""
     return _renumber_ids(vl_convert.vegalite_to_svg(vega_specification(chart)))
 
 
 def _renumber_ids(text: str) -> str:
-    """Return SVG whose ids count from 0: the renderer counts on from one chart to the next."""
+    """Renumber the ids of an SVG from 0, since the renderer continues them across charts."""
     ids = dict.fromkeys(re.findall(r'\bid="((?:clip|gradient_)\d+)"', text))
     new = {old: f"{re.sub(r'[0-9]+$', '', old)}{i}" for i, old in enumerate(ids)}
     return re.sub(
@@ -195,8 +197,8 @@ def _render_png(text: str, scale: float) -> bytes:
 
 
 def _render_pdf(text: str) -> bytes:
-    # The writer numbers several fonts in the order of a hash table that changes with each run: so
-    # there is one, without its bold face.
+    # The writer numbers fonts in the order of a hash table, which differs between runs. So only one
+    # font is used, without its bold face.
     return vl_convert.svg_to_pdf(re.sub(r'\bfont-weight="\w+"', "", text))
 
 

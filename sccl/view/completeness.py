@@ -1,4 +1,4 @@
-"""Lower bounds, and how far a frontier is known, in sentences."""
+"""Describe lower bounds and the completeness of frontiers in sentences."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ABOVE_ALL_TEXT = (
     "above all: gap between R/C and a lower bound for all allreduces with as many steps; optimal: "
     "the gap is zero"
 )
-"""The note of a table of points on the column "above all"."""
+"""Explanation of the column "above all" in tables of points."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundSummary:
-    """Lower bounds for all algorithms for a collective on a machine.
+    """Lower bounds on the costs of algorithms for a collective on a machine.
 
     Attributes:
         steps: lower bound on S.
         bandwidth: lower bound on R/C.
-        reasons: their proofs, in sentences.
-        scope: the class of algorithms that they hold for. Empty: all of them.
+        reasons: proofs of the bounds, in sentences.
+        scope: class of algorithms for which they hold. Empty: all algorithms.
         classes: bounds for single classes of algorithms.
     """
 
@@ -40,7 +40,7 @@ class BoundSummary:
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """The extent of a result: in a word or two, and their meaning."""
+    """The completeness of a result: a short heading and its explanation."""
 
     head: str
     rest: str
@@ -56,7 +56,7 @@ _RUN = " Run the allgather; each rank then reduces the buffers (codegen generate
 
 
 def completeness(within: SweepRange | None) -> Completeness:
-    """Return the meaning of a complete frontier within a range. None: any k and C."""
+    """Return a description of a frontier that is complete within a range. None: any k and C."""
     if within:
         less = "another k or C may give a lower R/C for the same S"
         met = "the bandwidth bound is met and nothing is open"
@@ -68,12 +68,12 @@ def completeness(within: SweepRange | None) -> Completeness:
 
 
 def class_state(part: ClassFrontier) -> Completeness:
-    """Return how far the frontier of a class is known."""
+    """Return the completeness of the frontier of a class."""
     return completeness(part.within) if part.is_complete else _INCOMPLETE
 
 
 def frontier_state(frontier: Frontier) -> Completeness:
-    """Return how far a frontier of one class is known."""
+    """Return the completeness of a frontier of a single class."""
     if frontier.is_interrupted:
         return _INTERRUPTED
     if frontier.is_complete:
@@ -85,7 +85,7 @@ def frontier_state(frontier: Frontier) -> Completeness:
 
 
 def class_summary(part: ClassFrontier) -> str:
-    """Return the state of a class, as a sentence that begins with its name."""
+    """Return the name, scope, bounds and completeness of a class as text."""
     bounds = f"S >= {part.steps}, R/C >= {part.bandwidth}"
     run = _RUN if part.name == GATHERED else ""
     return f"{part.name}: {part.scope}: {bounds}. {class_state(part)}{run}"
@@ -99,7 +99,7 @@ def above_all_text(above: Fraction | None) -> str:
 
 
 def unswept_text(unswept: Sequence[SkippedClass]) -> str:
-    """Return that other classes may do better, and which. Empty: all were looked at."""
+    """Return a sentence on the classes that were not searched, or an empty text if all were."""
     if not unswept:
         return ""
     named = ", ".join(f"{entry.name} (not searched: {entry.reason})" for entry in unswept)
@@ -107,7 +107,7 @@ def unswept_text(unswept: Sequence[SkippedClass]) -> str:
 
 
 def origin_notes(frontier: Frontier) -> list[str]:
-    """Return a sentence for each origin, other than this process, of refutations and claims."""
+    """Return a note for each origin, other than this process, of refutations and claims."""
     frontiers = (frontier, *frontier.halves)
     refuted = Counter(candidate.origin for of in frontiers for candidate in of.refuted)
     claimed = Counter(
@@ -132,7 +132,7 @@ def origin_notes(frontier: Frontier) -> list[str]:
 
 
 def frontier_summary(frontier: Frontier) -> str:
-    """Describe the completeness of a frontier in a sentence, one for each of several families."""
+    """Describe the completeness of a frontier in one sentence per family."""
     if frontier.is_interrupted or not frontier.is_multiclass:
         return str(frontier_state(frontier))
     words = (f"{c.name.capitalize()}: {class_state(c).head.lower()}." for c in frontier.classes)

@@ -17,9 +17,10 @@ class ExplorerAlgorithm:
     """A verified algorithm to show.
 
     Attributes:
-        file: its file name.
+        algorithm: algorithm.
+        file: file name.
         intact: whether the file is unchanged since sccl wrote it. If not, its claims are not shown.
-        bounds: bounds for all algorithms of any class.
+        bounds: lower bounds of the problem.
     """
 
     algorithm: Algorithm
@@ -33,9 +34,11 @@ class ExplorerSchedule:
     """A verified schedule to show.
 
     Attributes:
-        file: its file name.
-        lower_bound_us: lower bound for schedules of such chunks. None: unknown.
-        reason: its proof, or the reason why it is unknown.
+        schedule: schedule.
+        file: file name.
+        lower_bound_us: lower bound on the completion time for these chunks, in microseconds. None:
+            unknown.
+        reason: proof of the bound, or the reason why it is unknown.
     """
 
     schedule: Schedule

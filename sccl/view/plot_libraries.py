@@ -1,4 +1,4 @@
-"""The libraries that draw. Each is imported at its first use, since that takes up to a second."""
+"""Plotting libraries, imported at their first use, since an import takes up to a second."""
 
 from __future__ import annotations
 

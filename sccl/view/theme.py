@@ -1,4 +1,4 @@
-"""The common style of charts: fonts, colours and marks that work in greyscale and at half size."""
+"""The common style of charts: fonts, colors and marks that work in grayscale and at half size."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
 TEXT = 13  # px
 WIDTH, HEIGHT = 560, 340
-NUMBERS = ".6~g"  # how axes write numbers: a million and more as a power of ten
+NUMBERS = ".6~g"  # format of axis labels: numbers from a million as a power of ten
 INK = "#1a1a1a"
 GRAY = "#6b6b6b"
 
-# After Okabe and Ito's colours that anyone can tell apart, darker where text in them would be lost
-# on white. Lines also differ in their dashes, and dots in their shapes.
+# Okabe and Ito's palette for color-blind readers, darkened if text would be illegible on white.
+# Lines also differ in their dashes, and dots in their shapes.
 COLORS = ("#0072B2", "#D55E00", "#00805E", "#7A3E6D", "#B07500", "#4A90C2", "#000000", "#B5547F")
 DASHES = ((1, 0), (8, 4), (2, 3), (10, 3, 2, 3), (5, 2), (1, 2), (12, 4), (4, 4))
 MARKERS = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left",
@@ -29,11 +29,11 @@ _ALL_SCALES: dict[Any, Any] = dict.fromkeys(
     ("color", "fill", "shape", "stroke", "strokeDash", "strokeWidth", "xOffset"), "independent"
 )
 
-_DECADES = 2.5  # spanned by an axis, from which on powers of ten are enough
+_DECADES = 2.5  # span of an axis in decades from which only powers of ten are labeled
 
-_DASHED = 900  # the square of the length of a line in a legend, enough to see its dashes
+_DASHED = 900  # squared length of a line in a legend, long enough to show its dashes
 
-# Without these fonts, names are wider than measured: those at the right need it.
+# If these fonts are missing, names are wider than measured, so the right side needs padding.
 _PADDING = {"left": 10, "top": 10, "bottom": 10, "right": 26}
 
 _CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\ufffd")
@@ -43,12 +43,9 @@ V = TypeVar("V")
 
 
 class _ChartRows:
-    """The values of a chart's data, opaque to Altair, which otherwise copies and checks them often.
+    """The rows of a chart's data, opaque to Altair, which would copy and check them repeatedly."""
 
-    The specification is checked, on request.
-    """
-
-    _schema: ClassVar[dict[str, Any]] = {}  # this, and the method, are all that Altair asks for
+    _schema: ClassVar[dict[str, Any]] = {}  # Altair needs only this and to_dict
 
     def __init__(self, values: Sequence[Mapping[str, Any]]) -> None:
         self._values = [dict(value) for value in values]
@@ -58,27 +55,27 @@ class _ChartRows:
 
 
 def chart_rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
-    """Return rows as a chart's data, in it and as they are."""
+    """Return rows as inline data of a chart, without checks or copies."""
     with alt.utils.schemapi.debug_mode(arg=False):
         return alt.Data(values=_ChartRows(values))
 
 
 def series_scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
-    """Return a scale that gives each name its colour, dashes or shape."""
+    """Return a scale that assigns a color, dashes or a shape to each name."""
     return alt.Scale(domain=list(names), range=[nth(values, i) for i in range(len(names))])
 
 
 def nth(values: Sequence[V], i: int) -> V:
-    """Return the colour, dashes or shape of the i-th series, going round if there are more.
+    """Return the color, dashes or shape of the i-th series. Values repeat cyclically.
 
-    With each round other dashes and shapes go with a colour, so that no two series look alike.
+    In each cycle, colors are combined with other dashes and shapes, so no two series look alike.
     """
     shift = 0 if values is COLORS else i // len(values)
     return values[(i + shift) % len(values)]
 
 
 def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | None:
-    """Return the legend of several lines, which may have dots, or None for one."""
+    """Return the legend of several lines, with dots if requested, or None for a single line."""
     if len(names) < 2:
         return None
     room = WIDTH // max(len(name) * TEXT * 6 // 10 + 40 for name in names)
@@ -89,16 +86,16 @@ def series_legend(names: Sequence[str], *, dots: bool = False) -> alt.Legend | N
 
 
 def dash_legend() -> alt.Legend:
-    """Return the legend of kinds of lines, below one another."""
+    """Return the legend of line styles, one below the other."""
     return alt.Legend(orient="bottom", columns=1, symbolType="stroke", symbolSize=_DASHED)
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Return round numbers for a logarithmic axis: powers of ten, and between them if they are few.
+    """Return the labels of a logarithmic axis: powers of ten, also times 2 and 5 on a short axis.
 
     Args:
-        low: the first value of the axis, more than 0.
-        high: the last one.
+        low: first value of the axis, more than 0.
+        high: last value of the axis.
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     parts = (1, 2, 5) if math.log10(high / low) < _DECADES else (1,)
@@ -107,7 +104,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def apply_theme(chart: C) -> C:
-    """Return a chart with the fonts and colours of all."""
+    """Return a chart with the common fonts and colors."""
     head = {"labelFont": FONT, "titleFont": FONT, "labelColor": INK, "titleColor": INK}
     sizes = {"labelFontSize": TEXT, "titleFontSize": TEXT, "titleFontWeight": "normal"}
     axis = {"gridColor": "#e4e4e4", "domainColor": GRAY, "tickColor": GRAY, "titlePadding": 8}
@@ -125,7 +122,7 @@ def apply_theme(chart: C) -> C:
 
 
 def stack_charts(charts: Sequence[ChartType]) -> ChartType:
-    """Return charts below one another, each with its own scales."""
+    """Return charts one below the other, each with its own scales."""
     plain = [chart.copy() for chart in charts]
     for chart in plain:
         chart.config = alt.Undefined  # only the outermost chart may have one
@@ -134,9 +131,9 @@ def stack_charts(charts: Sequence[ChartType]) -> ChartType:
 
 def vega_specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
     """Return the Vega-Lite specification of a chart."""
-    # Not held against the schema of Vega-Lite, which takes longer than all else: tests do so.
+    # Validation against the schema of Vega-Lite is slow, so only tests do it.
     spec: dict[str, Any] = chart.to_dict(validate=False)
-    # Legends below one another: a setting of Vega-Lite that Altair's schema does not have.
+    # Legends one below the other: a setting of Vega-Lite that Altair's schema lacks.
     layout = {"bottom": {"anchor": "start", "direction": "vertical", "margin": 6}}
     spec.setdefault("config", {}).setdefault("legend", {})["layout"] = layout
     plain: dict[str, Any] = _printable(spec)
@@ -144,7 +141,7 @@ def vega_specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
 
 
 def _printable(value: Any) -> Any:
-    """Return a value without control characters: on some in long texts the renderer aborts."""
+    """Replace control characters, since some of them in long texts abort the renderer."""
     if isinstance(value, dict):
         return {name: _printable(part) for name, part in value.items()}
     if isinstance(value, list):

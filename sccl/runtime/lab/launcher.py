@@ -178,7 +178,8 @@ def check_lab(command: Sequence[str], ranks: int) -> None:
     """Check the command and the number of ranks.
 
     Raises:
-        ParameterError: There is no command, or there are too many ranks.
+        ParameterError: The command is missing or not on PATH, or the number of ranks is out of
+            range.
     """
     if not command:
         raise ParameterError("there is no command: give it after --, such as -- python job.py")

@@ -1,16 +1,16 @@
-"""Lower bounds for every allreduce of a number of steps, of any class.
+"""Lower bounds for every allreduce of a number of steps, of any family.
 
 * *Sends*, for any S (:func:`sccl.prove.bounds.any_class.any_class_bounds`).
 * *Cuts through time*: all contributions must arrive everywhere
   (:func:`sccl.prove.bounds.timed_cuts.allreduce_bound`).
-* *A broadcast in it.* Follow one rank's contribution to a chunk: the sends that bring it to each
-  rank for the first time are a timed tree out of that rank, for one chunk. So an allreduce contains
-  a broadcast of as many chunks, steps and rounds, from each rank, and its R/C is at least the limit
-  of that, which timed trees give on small machines. Reversed, the same holds for a reduce to each
-  rank.
+* *An embedded broadcast.* Consider one rank's contribution to a chunk. The sends that bring it to
+  each rank for the first time are a timed tree of one chunk out of that rank. So an allreduce
+  contains a broadcast with the same chunks, steps, and rounds, from each rank. Its R/C is at least
+  the limit of this broadcast, which timed trees give on small machines. By reversal the same holds
+  for a reduce to each rank.
 
-In process groups all three are about the chunks of each group: a broadcast is then one in every
-group, from ranks at the same place in their group.
+In process groups all three are about the chunks of each group. The broadcast is then one in every
+group, from ranks at the same position in their group.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def any_family_bound(
     """Return the lower bound for every allreduce of a number of steps, with its proof.
 
     Args:
+        topology: The machine.
+        spec: The allreduce.
         bounds: Lower bounds for every allreduce.
+        steps: Number of steps.
 
     Raises:
         ParameterError: No allreduce has so few steps.
@@ -55,15 +58,17 @@ def any_family_bound(
 def any_family_bounds(
     topology: Topology, spec: Spec, bounds: AlgorithmBounds, points: Sequence[tuple[int, Fraction]]
 ) -> tuple[StepLimit, ...]:
-    """Return lower bounds for every allreduce in the steps of each point, and in a step less.
+    """Return lower bounds for every allreduce in the steps of each point, and in one step less.
 
     Args:
-        bounds: bounds for every allreduce.
+        topology: The machine.
+        spec: The allreduce.
+        bounds: Lower bounds for every allreduce.
         points: (S, R/C) of algorithms. A bound that is attained needs no improvement.
 
     Raises:
-        SolverError: no solver finds the optimum of a linear program.
-        KeyboardInterrupt: the user interrupted.
+        SolverError: No solver finds the optimum of a linear program.
+        KeyboardInterrupt: The user interrupted.
     """
     limits: list[StepLimit] = []
     steps = {s for last, _ in points for s in (last - 1, last) if s >= bounds.steps}
@@ -77,7 +82,7 @@ def any_family_bounds(
     return tuple(reversed(limits))
 
 
-@lru_cache(maxsize=16)  # sweeps and limits of a comparison ask for the same
+@lru_cache(maxsize=16)  # sweeps and limits of a comparison need the same proofs
 def any_family_proof(
     topology: Topology,
     spec: Spec,
@@ -88,11 +93,14 @@ def any_family_proof(
     """Return the strongest proof for all allreduces of a number of steps, the simplest if equal.
 
     Args:
-        bounds: bounds for every allreduce.
-        target: an R/C that some algorithm has.
+        topology: The machine.
+        spec: The allreduce.
+        bounds: Lower bounds for every allreduce.
+        steps: Number of steps.
+        target: R/C of a known algorithm. A proof that attains it ends the search.
 
     Raises:
-        SolverError: no solver finds the optimum of a linear program.
+        SolverError: No solver finds the optimum of a linear program.
     """
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads the LP solver
 

@@ -1,4 +1,4 @@
-"""Certifying: every claim of a frontier with its proof, in a folder."""
+"""Write the claims of a frontier and their proofs into a folder."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class WrittenCertificate:
     """A certificate that was written.
 
     Attributes:
-        file: of its claims.
-        scope: the classes that it is about, where those are not all that were looked at.
+        file: File of its claims.
+        scope: Families that it covers. Empty: all searched ones.
     """
 
     file: Path
@@ -41,8 +41,7 @@ def require_certifiable(topology: Topology, spec: Spec, max_steps: int | None) -
     """Check that a sweep will find something to certify, before any work is done.
 
     Raises:
-        ParameterError: of allreduce compositions are certified, and they take more steps than are
-            asked for.
+        ParameterError: The certified compositions of allreduce take more steps than requested.
     """
     if dual_of(spec).phases == 1 or max_steps is None:
         return
@@ -65,8 +64,11 @@ def certify_frontier(
     """Certify a frontier. For allreduce this is the frontier of compositions of equal halves.
 
     Args:
+        subject: The collective and the machine.
+        frontier: The frontier.
         settings: Time limit of each proof, and settings of the sweep of the halves.
-        notify: Function that receives progress.
+        folder: Folder of the certificate.
+        notify: Called with progress texts.
 
     Raises:
         InputError: The folder cannot be written, or compositions take more steps than requested.
@@ -100,11 +102,10 @@ def certify_limits(
     settings: Settings,
     folder: Path,
 ) -> WrittenCertificate:
-    """Certify limits; of allreduce, those of compositions of equal halves, and of trees.
+    """Certify limits. For allreduce: of compositions of equal halves, and of trees.
 
     Raises:
-        InputError: the folder cannot be written, or compositions take more steps than were asked
-            for.
+        InputError: The folder cannot be written, or compositions take more steps than requested.
     """
     from sccl.synth.packing.by_steps.limit_certificate import write_limit_certificate  # noqa: PLC0415 - loads solvers
 
@@ -129,7 +130,9 @@ def certify_times(
     """Certify lower bounds on completion times at some sizes, and schedules close to them.
 
     Args:
+        subject: The collective and the machine.
         results: Results by the bytes of a rank's buffer.
+        folder: Folder of the certificate.
 
     Raises:
         InputError: The folder cannot be written.
@@ -152,11 +155,11 @@ def certify_times(
 
 
 def _compositions(frontier: Frontier) -> list[AnyAlgorithm]:
-    """Return the compositions of any two halves that are written out."""
+    """Return the compositions of any two halves that have an algorithm."""
     points = (point for part in frontier.classes if part.name == COMPOSED for point in part.points)
     return [point.algorithm for point in points if point.algorithm]
 
 
 def _combined_frontier(frontier: Frontier) -> Frontier | None:
-    """Return a frontier if it is one over all classes."""
+    """Return a frontier if it covers several families. None: it does not."""
     return frontier if frontier.is_multiclass else None

@@ -1,4 +1,4 @@
-"""Allreduce as a reducescatter and then an allgather: the class that two frontiers make."""
+"""Compose allreduces of a reducescatter and an allgather, from the frontiers of both."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class HalfFrontier:
     """The known results of a reducescatter or an allgather, as one half of allreduces.
 
     Attributes:
-        frontier: a sweep's or limits, of the half or of the collective that it reverses.
-        topology: the machine.
-        dual: the dual of the allreduce.
-        is_allgather: whether it is an allgather, whose C is that of the allreduce divided by the
-            factor.
-        is_reversed: whether its algorithms are to be reversed.
+        frontier: Frontier of a sweep or of limits, of the half or of the collective to reverse.
+        topology: The machine.
+        dual: Dual of the allreduce.
+        is_allgather: Whether the collective is an allgather. Its C is that of the allreduce divided
+            by the chunk factor.
+        is_reversed: Whether its algorithms must be reversed to be this half.
     """
 
     frontier: Frontier
@@ -61,24 +61,24 @@ class HalfFrontier:
 
     @property
     def bounds(self) -> AlgorithmBounds:
-        """Return its bounds, in its C."""
+        """Return the bounds of the half, in its own C."""
         assert self.frontier.bounds is not None
         return self.frontier.bounds
 
     @property
     def bandwidth(self) -> Fraction:
-        """Return its lower bound on R/C, in the C of the allreduce."""
+        """Return the lower bound on R/C of the half, in the C of the allreduce."""
         return self.bounds.bandwidth / self.chunk_factor
 
     def halves(self) -> Iterator[Half]:
-        """Yield its algorithms, also those that are too large to be written down."""
+        """Yield the algorithms of the half, including those too large to be written."""
         for point in self.frontier.points:
             algorithm = self._expand(point.algorithm) if point.algorithm else None
             chunks = point.chunks * self.chunk_factor if point.chunks else 1
             yield Half(point.steps, point.cost / self.chunk_factor, chunks, algorithm)
 
     def _expand(self, algorithm: AnyAlgorithm) -> Algorithm | None:
-        """Return an algorithm send by send. None: it is too large for that."""
+        """Return an algorithm with all sends. None: it is too large."""
         if 2 * algorithm.num_sends > MAX_SENDS:
             return None
         expanded = expand_algorithm(algorithm)
@@ -89,14 +89,14 @@ class HalfFrontier:
         )
 
     def missing_kind(self, half: Half) -> StopKind:
-        """Return why an algorithm was not sought."""
+        """Return why there was no search for an algorithm of a half."""
         points = self.frontier.points
         limit_points = (point for point in points if isinstance(point, LimitPoint))
         reasons = (point.missing_reason for point in limit_points if point.steps == half.steps)
         return next(reasons, NOT_STOPPED).kind
 
     def min_cost_in_range(self, steps: int) -> Fraction | None:
-        """Return its lower bound on R/C within the k and C of a sweep."""
+        """Return the lower bound on R/C of the half within the k and C of a sweep."""
         frontier, bounds = self.frontier, self.bounds
         if steps < bounds.steps:
             return None
@@ -114,7 +114,7 @@ class HalfFrontier:
         return self.bounds.steps + EXTRA_STEPS if max_steps is None else max_steps
 
     def min_cost(self, steps: int) -> Fraction | None:
-        """Return its lower bound on R/C for every k and C."""
+        """Return the lower bound on R/C of the half for every k and C."""
         if steps < self.bounds.steps:
             return None
         limits = self.frontier.classes[0].limits
@@ -124,12 +124,14 @@ class HalfFrontier:
 
 @dataclass(frozen=True, slots=True)
 class Compositions:
-    """The compositions of two sides.
+    """The compositions of two halves.
 
     Attributes:
-        spec: allreduce.
-        max_steps: the largest S.
-        folder: where to keep them. None: nowhere.
+        spec: The allreduce.
+        first: First halves.
+        second: Second halves.
+        max_steps: Largest S.
+        folder: Folder for the algorithms. None: none.
     """
 
     spec: Spec
@@ -140,14 +142,14 @@ class Compositions:
 
     @property
     def bounds(self) -> AlgorithmBounds:
-        """Return the combined bounds of both sides."""
+        """Return the combined bounds of both halves."""
         first, then = self.first, self.second
         steps = first.bounds.steps + then.bounds.steps
         return AlgorithmBounds(steps, first.bandwidth + then.bandwidth)
 
     @property
     def is_complete(self) -> bool:
-        """Return whether both sides are."""
+        """Return whether the frontiers of both halves are complete."""
         return self.first.frontier.is_complete and self.second.frontier.is_complete
 
     def frontier_of_sweeps(self, covered: SweepRange) -> ClassFrontier:
@@ -175,7 +177,7 @@ class Compositions:
         )
 
     def frontier_of_limits(self) -> ClassFrontier:
-        """Return the limit frontier of compositions, from those of both sides."""
+        """Return the limit frontier of compositions, from those of both halves."""
         made = [self._limit_point(pairs) for pairs in self._pairs()]
         points, limits = [point for point, _ in made], tuple(limit for _, limit in made)
         complete = self.is_complete and bool(points)
@@ -207,7 +209,7 @@ class Compositions:
         )
 
     def _step_limits(self, points: Sequence[Point]) -> tuple[StepLimit, ...]:
-        """Return the combined limits of both sides, up to the last point."""
+        """Return the combined limits of both halves, up to the last point."""
         limits = []
         for steps in range(self.bounds.steps, (points[-1].steps if points else 0) + 1):
             lower = self._min_cost(steps)
@@ -220,11 +222,11 @@ class Compositions:
         return min_cost_sum(self.first.min_cost, self.second.min_cost, steps)
 
     def _is_undominated(self, steps: int, cost: Fraction) -> bool:
-        """Return whether nothing dominates (S, R/C), for every k and C."""
+        """Return whether no composition of any k and C dominates (S, R/C)."""
         return is_undominated(self.first.min_cost, self.second.min_cost, steps, cost)
 
     def _sweep_point(self, pairs: Sequence[HalfPair], covered: SweepRange) -> Point:
-        """Return the point of the first of some pairs that cost alike, if one can, written down."""
+        """Return the point of pairs with equal costs, with the algorithm of the first possible."""
         steps, cost = pairs[0].steps, pairs[0].cost
         always = self._is_undominated(steps, cost)
         proved = always or is_undominated(
@@ -248,7 +250,7 @@ class Compositions:
         return replace(point, rounds_per_step=algorithm.rounds_per_step)
 
     def _unverified_origins(self, *, proved: bool) -> tuple[Origin, ...]:
-        """Return the origins, other than this process, of refutations for both sides."""
+        """Return the origins, other than this process, of refutations for both halves."""
         sides = (self.first.frontier, self.second.frontier)
         open_ = [entry.origin for side in sides for entry in side.open]
         if not proved and None in open_:
@@ -259,7 +261,7 @@ class Compositions:
         return tuple(sorted(origins - {Origin.THIS_PROCESS}))
 
     def _compose_first(self, pairs: Sequence[HalfPair]) -> Algorithm | None:
-        """Return the composition of the first pair that is not too large."""
+        """Return the composition of the first pair whose result is not too large."""
         return next(filter(None, (compose_pair(pair, self.spec) for pair in pairs)), None)
 
     def _limit_point(self, pairs: Sequence[HalfPair]) -> tuple[Point, StepLimit]:

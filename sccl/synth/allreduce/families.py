@@ -1,4 +1,4 @@
-"""Classes of allreduces: their names, and the results that other synthesisers find."""
+"""Families of allreduces: their names, and those that other synthesizers compute."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SCOPES = {
 
 
 def gathered_family(frontier: Frontier) -> ClassFrontier:
-    """Return the class of gathering, from the frontier of an allgather.
+    """Return the family *gathered*, from the frontier of an allgather.
 
-    Every contribution goes to every rank, which reduces them itself: that is an allgather, with the
-    same (C, S, R). It takes the fewest steps there can be, and the most bandwidth.
+    Every rank receives all contributions and reduces them locally. This is an allgather with the
+    same (C, S, R). It has the fewest possible steps and the most traffic.
     """
     (part,) = frontier.classes
     restricted = f", {part.within.k}-synchronous" if part.within else ""
@@ -50,12 +50,15 @@ def exchange_family(  # noqa: PLR0913, PLR0917 - a question, its bounds, two end
     most_chunks: int | None,
     folder: AlgorithmFolder | None,
 ) -> list[ClassFrontier]:
-    """Return the results of halving and doubling, if the machine is a power of a clique.
+    """Return the results of clique exchange, if the machine is a power of a clique.
 
     Args:
-        bounds: bounds for every allreduce.
-        last: S of the last. None: all.
-        most_chunks: the largest C. None: any.
+        topology: The machine.
+        spec: The allreduce.
+        bounds: Lower bounds for every allreduce.
+        last: Largest S. None: no limit.
+        most_chunks: Largest C. None: no limit.
+        folder: Folder for the algorithms. None: none.
     """
     begin = since = time.perf_counter()
     clique_power = None if spec.post.pattern else find_clique_exchange(topology)

@@ -1,4 +1,4 @@
-"""The limit frontier of allreduce: that of its halves, then of the classes that they make."""
+"""The limit frontier of allreduce: those of its halves, then of the families."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sccl.synth.common.algorithm_folder import AlgorithmFolder
 
 
 class HalfLimitSolver(Protocol):
-    """Finds the limits of a collective on the machine: all else is settled."""
+    """Computes the limits of a collective on a fixed machine with fixed settings."""
 
     def __call__(
         self, spec: Spec, *, max_steps: int | None, folder: AlgorithmFolder | None
     ) -> StepLimitFrontier:
-        """Return its limit frontier, as far as it was found."""
+        """Return the limit frontier, as far as it was found."""
         ...
 
 
@@ -34,17 +34,18 @@ def allreduce_limit_frontier(  # noqa: PLR0913 - a question, who answers it, and
     max_steps: int | None = None,
     folder: AlgorithmFolder | None = None,
 ) -> StepLimitFrontier:
-    """Return the limit frontier of allreduce over its classes.
+    """Return the limit frontier of allreduce over its families.
 
     Args:
-        spec: allreduce.
-        limits: finds those of the halves.
-        trees: finds those of trees, up to a number of steps.
-        max_steps: last S. None: a few more than the latency bound.
-        folder: where to keep the algorithms of the halves and compositions. None: nowhere.
+        topology: The machine.
+        spec: The allreduce.
+        limits: Function that computes the limits of a half.
+        trees: Function that computes the limits of trees, up to a number of steps.
+        max_steps: Largest S. None: a few more than the latency bound.
+        folder: Folder for the algorithms of halves and compositions. None: none.
 
     Raises:
-        InputError: some rank cannot be reached.
+        InputError: A rank cannot be reached.
     """
     begin = time.perf_counter()
     space = AllreduceSpace.of(topology, spec, max_steps)
@@ -70,7 +71,7 @@ def allreduce_limit_frontier(  # noqa: PLR0913 - a question, who answers it, and
 def _half_frontiers(
     space: AllreduceSpace, limits: HalfLimitSolver, folder: AlgorithmFolder | None
 ) -> tuple[StepLimitFrontier, ...]:
-    """Return the limits of the halves; where links carry alike, of the allgather alone."""
+    """Return the limits of the halves. With symmetric links, only those of the allgather."""
     dual = space.dual
     allgather = limits(dual.spec, max_steps=space.requested_steps, folder=folder)
     if not space.needs_scatter(allgather):

@@ -1,4 +1,4 @@
-"""Limits: the frontier of a collective on a machine over all k and all C."""
+"""Compute the frontier of limits of a collective on a machine, over all k and all C."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     """Return the limit frontier of a collective on a topology, as far as it is known in time.
 
     Args:
+        topology: The machine.
+        spec: The collective.
         max_steps: Largest S. None: a few more than the latency bound.
-        settings: Solver, and the time for each S. None: a fixed budget, so that the result does not
-            depend on the load.
+        settings: Solver, and the time for each S. Without a time there is a fixed budget, so that
+            the result does not depend on the load.
         folder: Folder for the algorithms. None: none.
-        notify: Function that receives every limit and every point.
+        notify: Called with every limit and every point.
         few_chunks: Whether to search for algorithms with few chunks.
 
     Raises:
-        InputError: The collective does not fit the topology, or some rank cannot be reached.
+        InputError: The collective does not fit the topology, or a rank cannot be reached.
     """
     seconds = settings.effort.seconds
     solve = few_chunk_solver(topology, spec, settings)
@@ -69,7 +71,10 @@ def limits_of_equal_halves(
     """Return the limits of compositions of equal halves, for a certificate.
 
     Args:
-        spec: Allreduce.
+        topology: The machine.
+        spec: The allreduce.
+        max_steps: Largest S.
+        settings: Solver, and the time for each S.
 
     Raises:
         InputError: Compositions take more steps than requested.

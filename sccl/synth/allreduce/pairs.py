@@ -1,10 +1,10 @@
-"""Pairs of a reducescatter and an allgather, put together to allreduces.
+"""Compose pairs of a reducescatter and an allgather to allreduces.
 
 Let f(s) be the least R/C of a reducescatter with at most s steps, and g(s) that of an allgather,
-both per chunk of the allreduce. A composition of S steps has S1 in its first half and S - S1 in the
-other, and its R/C is the sum of theirs: at least min over S1 of f(S1) + g(S - S1). That is
-attained: with algorithms side by side on more chunks, R and C grow alike, so both halves come to a
-common C.
+both per chunk of the allreduce. A composition of S steps has S1 steps in its first half and S - S1
+in the other. Its R/C is the sum of both, so it is at least min over S1 of f(S1) + g(S - S1). This
+minimum is attained: if copies of an algorithm run at the same time on more chunks, R and C grow by
+the same factor. So both halves can have a common C.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ s.
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """An algorithm that may be one half, or its numbers if there is no algorithm.
+    """An algorithm for one half. If it is not known, only its numbers.
 
     Attributes:
-        cost: rounds per chunk of the allreduce.
-        chunks: of the allreduce, a multiple of which it can serve.
-        algorithm: a reducescatter or an allgather.
+        steps: Number of steps.
+        cost: Rounds per chunk of the allreduce.
+        chunks: Unit of the chunks of the allreduce for which the algorithm can be used.
+        algorithm: Reducescatter or allgather. None: unknown.
     """
 
     steps: int
@@ -64,12 +65,12 @@ class HalfPair:
 
     @property
     def chunks(self) -> int:
-        """Return the fewest chunks that serve both."""
+        """Return the smallest number of chunks that both halves support."""
         return lcm(self.first.chunks, self.second.chunks)
 
 
 def best_pairs(first: Iterable[Half], then: Sequence[Half], last: int) -> Iterator[list[HalfPair]]:
-    """Yield, by S up to ``last``, the pairs of least R/C where that improves. Few chunks first."""
+    """Yield, for each S up to ``last``, the pairs of least R/C if it improves. Few chunks first."""
     pairs = [HalfPair(a, b) for a in first for b in then if a.steps + b.steps <= last]
     best: Fraction | None = None
     for steps in sorted({pair.steps for pair in pairs}):
@@ -81,10 +82,12 @@ def best_pairs(first: Iterable[Half], then: Sequence[Half], last: int) -> Iterat
 
 
 def replicate_chunks(algorithm: Algorithm, times: int, spec: Spec) -> Algorithm:
-    """Return an algorithm for ``times`` as many chunks: as many of it, each with its own rounds.
+    """Return an algorithm for ``times`` as many chunks: copies, each with its own rounds.
 
     Args:
-        spec: its collective. Chunks repeat its pattern, so that copies follow one another.
+        algorithm: The algorithm.
+        times: Number of copies.
+        spec: Its collective. Chunks repeat its pattern, so that copies follow one another.
     """
     count = algorithm.collective.num_chunks
     return replace(
@@ -102,10 +105,11 @@ def replicate_chunks(algorithm: Algorithm, times: int, spec: Spec) -> Algorithm:
 
 
 def compose_pair(pair: HalfPair, spec: Spec) -> Algorithm | None:
-    """Return the composition of two halves, judged. None: it is too large, or a half is missing.
+    """Return the verified composition of two halves. None: too large, or a half is unknown.
 
     Args:
-        spec: allreduce.
+        pair: The halves.
+        spec: The allreduce.
     """
     first, then = pair.first.algorithm, pair.second.algorithm
     if first is None or then is None:
@@ -121,18 +125,19 @@ def compose_pair(pair: HalfPair, spec: Spec) -> Algorithm | None:
 
 
 def reducescatter_by_reversal(algorithm: Algorithm, topology: Topology, dual: Dual) -> Algorithm:
-    """Return the reducescatter that is an allgather run backwards.
+    """Return the reducescatter that is an allgather reversed in time.
 
     Args:
-        topology: the machine. It carries alike both ways.
-        dual: of the allreduce.
+        algorithm: The allgather.
+        topology: The machine. Its links have equal capacities in both directions.
+        dual: Dual of the allreduce.
     """
     chunks = algorithm.collective.chunks * dual.chunk_factor
     return replace(invert(algorithm, dual.first_phase.at(chunks)), topology=topology)
 
 
 def min_cost_sum(first: CostFunction, then: CostFunction, steps: int) -> Fraction | None:
-    """Return the lower bound on R/C of a composition of ``steps`` steps. None: there is none."""
+    """Return the lower bound on R/C of a composition of ``steps`` steps. None: not possible."""
     sums = []
     for first_steps in range(1, steps):
         a, b = first(first_steps), then(steps - first_steps)
@@ -142,6 +147,6 @@ def min_cost_sum(first: CostFunction, then: CostFunction, steps: int) -> Fractio
 
 
 def is_undominated(first: CostFunction, then: CostFunction, steps: int, cost: Fraction) -> bool:
-    """Return whether nothing dominates (S, R/C): as many steps give no less, fewer give more."""
+    """Return whether no composition has fewer steps at this cost, or less cost at these steps."""
     bound, fewer = (min_cost_sum(first, then, s) for s in (steps, steps - 1))
     return (bound is None or bound >= cost) and (fewer is None or fewer > cost)

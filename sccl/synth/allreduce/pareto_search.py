@@ -1,4 +1,4 @@
-"""Sweeping: the frontier of a collective on a machine, for some k."""
+"""Sweep the frontier of a collective on a machine, for some k."""
 
 from __future__ import annotations
 
@@ -32,15 +32,18 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
 ) -> SweepFrontier:
     """Return the frontier of a collective on a topology, as far as it was found.
 
-    That of allreduce is over several classes of algorithms.
+    For allreduce the frontier covers several families of algorithms.
 
     Args:
+        topology: The machine.
+        spec: The collective.
         covered: k, last S, largest C.
-        folder: where to keep the algorithms. None: nowhere.
-        notify: called with every event, for progress.
+        settings: Solver, store, and workers.
+        folder: Folder for the algorithms. None: none.
+        notify: Called with every event, for progress.
 
     Raises:
-        InputError: the settings or the collective do not fit the topology.
+        InputError: The settings or the collective do not fit the topology.
     """
     with open_query_oracle(topology, spec, settings) as oracle:
         of = partial(
@@ -67,14 +70,17 @@ def sweep_equal_halves(
     """Return the sweep of compositions of equal halves, for a certificate.
 
     Args:
-        spec: Allreduce.
+        topology: The machine.
+        spec: The allreduce.
+        covered: k, last S, largest C.
+        settings: Solver, store, and workers.
 
     Raises:
         InputError: Compositions take more steps than requested.
     """
-    # Swept anew, not derived from the halves that are kept. On one-way links both phases need C, S
-    # and R in common, which sweeps of each half alone do not look for. Where links carry alike the
-    # instances are those of the allgather, so that a store answers them all.
+    # This is a new sweep, not derived from the known halves. On one-way links both phases need the
+    # same C, S, and R, which sweeps of single halves do not search for. With symmetric links the
+    # instances are those of the allgather, so a store answers all of them.
     with open_query_oracle(topology, spec, settings) as oracle:
         return sweep(
             topology,
@@ -87,5 +93,5 @@ def sweep_equal_halves(
 
 
 def _limit_oracle(settings: Settings) -> StepLimitsFactory:
-    """Return who knows limits of R/C, with the effort that the settings allow."""
+    """Return the source of limits of R/C, with the effort that the settings allow."""
     return partial(PackingLimits, units=settings.capped_units(SWEEP_LIMIT_UNITS))

@@ -1,4 +1,4 @@
-"""The search space of allreduce, for sweeps and limit frontiers: halves, classes and steps."""
+"""The search space of allreduce, for sweeps and limit frontiers: halves, families, and steps."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ class AllreduceSpace:
     """The halves to search on a machine, and their numbers of steps.
 
     Attributes:
-        bounds: bounds for every allreduce there.
-        requested_steps: the last S requested. None: a few more than the fewest.
-        is_reversible: whether a reversed allgather is a reducescatter there, so that it is both
-            halves.
+        topology: The machine.
+        spec: The allreduce.
+        bounds: Lower bounds for every allreduce on the machine.
+        requested_steps: Largest requested S. None: a few more than the minimum.
+        is_reversible: Whether a reversed allgather is a reducescatter on the machine, so that it is
+            both halves.
     """
 
     topology: Topology
@@ -54,7 +56,7 @@ class AllreduceSpace:
         """Return the space of an allreduce on a machine.
 
         Raises:
-            InputError: some rank cannot be reached, or no allreduce takes as few steps as asked.
+            InputError: A rank cannot be reached, or no allreduce has as few steps as requested.
         """
         bounds = any_class_bounds(topology, spec)
         if asked is not None:
@@ -63,33 +65,33 @@ class AllreduceSpace:
 
     @property
     def dual(self) -> Dual:
-        """Return the dual of the allreduce, with the allgather that is one half."""
+        """Return the dual of the allreduce. Its collective is the allgather of the second half."""
         return dual_of(self.spec)
 
     def gathered_families(self, gather: Frontier) -> list[ClassFrontier]:
-        """Return the class of gathering, if the allgather that is a half does it."""
+        """Return the family *gathered*, if the allgather of the second half can be used for it."""
         return [gathered_family(gather)] if self.dual.is_gathering else []
 
     def exchange_families(
         self, folder: AlgorithmFolder | None, most_chunks: int | None = None
     ) -> list[ClassFrontier]:
-        """Return the class of halving and doubling, if the machine has dimensions for that."""
+        """Return the family of clique exchanges, if the machine is a power of a clique."""
         of = (self.topology, self.spec, self.bounds, self.requested_steps, most_chunks, folder)
         return exchange_family(*of)
 
     def gathered_exclusions(self) -> list[SkippedClass]:
-        """Return that gathering is not looked at, if it is not."""
+        """Return the family *gathered* as skipped, if it is not searched."""
         return [] if self.dual.is_gathering else [SkippedClass(GATHERED, UNEQUAL_GROUPS)]
 
     @property
     def min_steps(self) -> int:
-        """Return the fewest steps of a composition."""
-        # Turned round, each chunk goes the same ways: the greatest distance is that of both halves.
+        """Return the minimum number of steps of a composition."""
+        # Reversed chunks use the same paths: both halves have the same greatest distance.
         return 2 * self.bounds.steps
 
     @property
     def max_steps(self) -> int:
-        """Return the last S of a composition."""
+        """Return the largest S of a composition."""
         return (
             self.min_steps + 2 * EXTRA_STEPS
             if self.requested_steps is None
@@ -98,21 +100,22 @@ class AllreduceSpace:
 
     @property
     def max_scatter_steps(self) -> int | None:
-        """Return the last S of a reducescatter: the steps that the shortest allgather leaves."""
+        """Return the largest S of a reducescatter: the rest after the shortest allgather."""
         return None if self.requested_steps is None else self.requested_steps - self.bounds.steps
 
     def needs_scatter(self, gather: Frontier) -> bool:
-        """Return whether a reducescatter is looked for once the allgather is."""
+        """Return whether a reducescatter must be searched after the allgather."""
         reaches = self.max_steps >= self.min_steps
         return not self.is_reversible and reaches and not gather.is_interrupted
 
     def tree_exclusion_reason(
         self, halves: Iterable[Frontier], covered: SweepRange | None
     ) -> StopReason:
-        """Return why trees are not searched, if they are not.
+        """Return why trees are not searched. Empty: they are searched.
 
         Args:
-            covered: of a sweep. None: of limits.
+            halves: Frontiers of the halves.
+            covered: Range of a sweep. None: limits.
         """
         if any(half.is_interrupted for half in halves):
             return INTERRUPTED
@@ -127,8 +130,9 @@ class AllreduceSpace:
         """Return the compositions of halves. None: one of them was not searched.
 
         Args:
-            halves: of a reducescatter and an allgather, or only of the latter if these are alike.
-            folder: where to keep the algorithms. None: nowhere.
+            halves: Frontiers of a reducescatter and an allgather, or only of the latter if reversal
+                gives the former.
+            folder: Folder for the algorithms. None: none.
         """
         if not self.is_reversible and len(halves) == 1:
             return None
@@ -144,11 +148,13 @@ class AllreduceSpace:
         unswept: Iterable[SkippedClass],
         begin: float,
     ) -> FrontierT:
-        """Return the frontier over classes.
+        """Return the frontier over all families.
 
         Args:
-            make: the kind of frontier, with the fields that only this kind has.
-            begin: start of the first half, by ``time.perf_counter``.
+            make: Constructor of the frontier, with the fields of its type.
+            classes: Frontiers of the families.
+            unswept: Skipped families.
+            begin: Start of the first half, by ``time.perf_counter``.
         """
         left = tuple(unswept)
         if any(entry.reason.kind is StopKind.INTERRUPTED for entry in left):
@@ -179,14 +185,14 @@ class AllreduceSpace:
         return replace(frontier, seconds=time.perf_counter() - begin).require_consistent()
 
     def _with_bounds(self, class_frontier: ClassFrontier) -> ClassFrontier:
-        """Return a class with bounds that are no weaker than those of all algorithms."""
+        """Return a family with bounds that are at least those of all allreduces."""
         steps = max(class_frontier.steps or 0, self.bounds.steps)
         bandwidth = max(class_frontier.bandwidth or self.bounds.bandwidth, self.bounds.bandwidth)
         return replace(class_frontier, steps=steps, bandwidth=bandwidth)
 
 
 def _mark_proved(class_frontier: ClassFrontier, frontier: Frontier) -> ClassFrontier:
-    """Return a class with the points marked that no allreduce of any class dominates."""
+    """Mark the points of a family that no allreduce of any family dominates as proved."""
     return replace(
         class_frontier,
         points=tuple(

@@ -1,4 +1,4 @@
-"""Sweeping allreduce: its halves by sweeps of their own, then the classes that they make."""
+"""Sweep allreduce: its halves separately, then the families."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from sccl.synth.common.candidates import EXTRA_STEPS, choose_k
 
 
 class HalfSweeper(Protocol):
-    """Sweeps a collective on the machine: all else is settled."""
+    """Sweeps a collective on a fixed machine with fixed settings."""
 
     def __call__(
         self, spec: Spec, *, covered: SweepRange, folder: AlgorithmFolder | None
     ) -> SweepFrontier:
-        """Return its frontier, as far as it was found."""
+        """Return the frontier, as far as it was found."""
         ...
 
 
@@ -51,17 +51,18 @@ def sweep_allreduce(  # noqa: PLR0913 - a question, who answers it, and how it r
     folder: AlgorithmFolder | None = None,
     notify: Callable[[SweepEvent], None] = lambda _: None,
 ) -> SweepFrontier:
-    """Return the frontier of allreduce over its classes, as far as it is found.
+    """Return the frontier of allreduce over its families, as far as it is found.
 
     Args:
-        spec: allreduce.
-        sweep: finds the frontiers of the halves.
+        topology: The machine.
+        spec: The allreduce.
+        sweep: Function that sweeps a half.
         covered: k of each half, last S, largest C.
-        folder: where to keep the algorithms. None: nowhere.
-        notify: called when a part of the work begins, and with results for trees.
+        folder: Folder for the algorithms. None: none.
+        notify: Called when a part of the work starts, and with results for trees.
 
     Raises:
-        InputError: some rank cannot be reached, or the range is empty.
+        InputError: A rank cannot be reached, or the range is empty.
     """
     begin = time.perf_counter()
     space = AllreduceSpace.of(topology, spec, covered.max_steps)
@@ -82,14 +83,15 @@ class _AllreduceSweep:
 
     @property
     def includes_gathering(self) -> bool:
-        """Return whether gathering is looked at: the allgather is swept for all numbers of chunks.
+        """Return whether the family *gathered* is included.
 
-        With the chunks of an allreduce limited it is swept for those of a half alone.
+        If the chunks of the allreduce are limited, the allgather is swept only with the chunks of a
+        half, which are too few.
         """
         return self.covered.max_chunks is None
 
     def sweep_halves(self) -> tuple[SweepFrontier, ...]:
-        """Return the sweeps of the halves; where links carry alike, that of the allgather alone."""
+        """Return the sweeps of the halves. With symmetric links, only that of the allgather."""
         covered = self.covered
         k = covered.k if self.space.is_reversible else _common_k(self.space, covered)
         dual = self.space.dual
@@ -110,10 +112,11 @@ class _AllreduceSweep:
         return self.sweep(spec, covered=covered, folder=folder)
 
     def frontier(self, halves: tuple[SweepFrontier, ...], begin: float) -> SweepFrontier:
-        """Return the frontier over the classes that halves make, and trees.
+        """Return the frontier over the families, from the halves and trees.
 
         Args:
-            begin: when the first sweep did, by ``time.perf_counter``.
+            halves: Sweeps of the halves.
+            begin: Start of the first sweep, by ``time.perf_counter``.
         """
         covered = replace(self.covered, k=halves[-1].covered.k)
         both = self.space.compose_halves(halves, self.folder)
@@ -138,10 +141,10 @@ class _AllreduceSweep:
         return self.space.frontier(make, [*classes[:1], *trees, *classes[1:]], unswept, begin)
 
     def tree_family(self, others: Sequence[ClassFrontier]) -> ClassFrontier:
-        """Return the class of trees, where it improves on others.
+        """Return the family of trees. Values that other families attain are not searched for long.
 
         Raises:
-            KeyboardInterrupt: the user interrupted.
+            KeyboardInterrupt: The user interrupted.
         """
         self.notify(PartStarted("trees:"))
         last = min(self.space.max_steps, 2 * self.space.bounds.steps + 2 * EXTRA_STEPS)
@@ -155,9 +158,9 @@ class _AllreduceSweep:
 
 
 def _open_candidates(halves: Sequence[Frontier], dual: Dual) -> tuple[OpenCandidate, ...]:
-    """Return the undecided candidates of a half, each with the fastest other half.
+    """Return the undecided candidates of each half, composed with the fastest other half.
 
-    If an allgather is both halves, that is the other one, too.
+    If an allgather is both halves, it is also the other half.
     """
     undecided = []
     for half, other_half in zip(halves, reversed(halves), strict=True):
@@ -179,7 +182,7 @@ def _composed_candidate(sides: Iterable[tuple[Candidate, Frontier]], dual: Dual)
 
 
 def _common_k(space: AllreduceSpace, covered: SweepRange) -> int | None:
-    """Return a k for both halves: that of the one whose bandwidth bound takes the larger."""
+    """Return a k for both halves: the larger of the k that their bandwidth bounds need."""
     k_values = []
     for spec in (space.dual.spec, space.dual.first_phase):
         bounds = lower_bounds(space.topology, spec)

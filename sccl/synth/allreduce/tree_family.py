@@ -59,22 +59,23 @@ def quick_tree_family(  # noqa: PLR0913, PLR0917 - independent inputs
     folder: AlgorithmFolder | None = None,
     notify: Callable[[SweepEvent], None] = lambda _: None,
 ) -> ClassFrontier:
-    """Return quick results for allreduce by trees: limits, and algorithms of few chunks at them.
+    """Return quick results for allreduce by trees: limits, and algorithms with few chunks at them.
 
     Args:
-        topology: of at most :data:`sccl.synth.packing.by_steps.allreduce_trees.MAX_RANKS` ranks.
-        spec: an allreduce, of all ranks or in process groups.
-        last: the largest S.
-        others: (S, R/C) of other classes. Values no better than these are not searched for long.
-        folder: where to keep the algorithms. None: nowhere.
-        notify: called with bounds, every limit and every point, for progress.
+        topology: Machine with at most
+            :data:`sccl.synth.packing.by_steps.allreduce_trees.MAX_RANKS` ranks.
+        spec: Allreduce, of all ranks or in process groups.
+        last: Largest S.
+        others: (S, R/C) of other families. Values that are no better are not searched for long.
+        folder: Folder for the algorithms. None: none.
+        notify: Called with bounds, every limit, and every point, for progress.
     """
     begin = since = time.perf_counter()
     bounds = tree_bounds(topology, spec)
     notify(BoundsComputed(bounds))
     points: list[Point] = []
     limits: list[StepLimit] = []
-    searched_in_vain = False  # then the next searches are likely to be, too
+    searched_in_vain = False  # then the next searches are likely to fail, too
     for packing in _packings_by_steps(topology, spec, bounds, last, notify):
         steps = packing.problem.steps
         limits.append(StepLimit(steps, packing.lower, packing.upper))
@@ -114,7 +115,7 @@ def _packings_by_steps(
     last: int,
     notify: Callable[[SweepEvent], None],
 ) -> Iterator[Packing]:
-    """Yield the packings at the limits of as many numbers of steps as the work allows."""
+    """Yield the packings at the limits of as many numbers of steps as the work limit allows."""
     from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415
     from sccl.synth.packing.problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
 
@@ -143,7 +144,7 @@ def _packings_by_steps(
 
 
 def _algorithm_near_limit(packing: Packing, *, search: bool) -> Algorithm | None:
-    """Return an algorithm at a limit, or near it, if one is quickly found."""
+    """Return an algorithm at or near a limit. None: none is found quickly."""
     from sccl.synth.packing.by_steps.round_steps import (  # noqa: PLC0415 - loads solvers
         multiply_out,
         round_to_multiple,
@@ -165,8 +166,10 @@ def _make_point(
     """Return the point of an algorithm.
 
     Args:
-        bounds: of the class.
-        proved: whether nothing of the class dominates it.
+        algorithm: The algorithm.
+        bounds: Lower bounds of the family.
+        folder: Folder for the algorithm. None: none.
+        proved: Whether no algorithm of the family dominates it.
     """
     optimal = bounds.bounds_met(algorithm.steps, algorithm.bandwidth_cost)
     claims = (*optimal, *(("pareto",) if proved else ()))

@@ -1,10 +1,10 @@
-"""The classical algorithms, found by their files, and the function that makes them.
+"""Find the classical algorithms by their files, and make their patterns.
 
-A file ``NAME.py`` of this folder is an algorithm. No other registration is needed. It offers
-``NAME``, ``SOURCE`` (the paper or code that defines it), and ``COLLECTIVES``: for each collective
-that the source defines, a function that makes its pattern, and raises an
-:class:`~sccl.errors.InputError` for numbers of ranks or machines that the source does not allow.
-Its docstring begins with a description in a line.
+Each file ``NAME.py`` of this folder is an algorithm. No other registration is needed. It offers
+``NAME``, ``SOURCE`` (the paper or code that defines it), and ``COLLECTIVES``: a function for each
+collective that the source defines. The function makes the pattern, and raises an
+:class:`~sccl.errors.InputError` for machines or numbers of ranks that the source does not allow.
+The first line of the file's docstring describes the algorithm.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Baseline(Protocol):
     """The interface of an algorithm's file.
 
     Attributes:
-        NAME: name in user input: that of the file, with hyphens.
-        SOURCE: the paper or code that defines it.
-        COLLECTIVES: the function that makes the pattern, for each collective that it defines.
-        BY_SIZE: optional: whether the pattern depends on the size.
+        NAME: Name in user input: that of the file, with hyphens.
+        SOURCE: The paper or code that defines it.
+        COLLECTIVES: Functions that make the patterns, by collective.
+        BY_SIZE: Whether the pattern depends on the size. Optional.
     """
 
     NAME: str
@@ -64,7 +64,7 @@ class Baseline(Protocol):
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of the algorithms. None is loaded."""
+    """Return the names of the algorithms, without loading any."""
     return plugin_names(__path__)
 
 
@@ -72,7 +72,7 @@ def load(name: str) -> Baseline:
     """Return an algorithm.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: There is no algorithm of that name.
     """
     hint = f"the classical algorithms are {', '.join(names())}"
     module = load_plugin(__name__, name, "classical algorithm", names(), hint)
@@ -83,7 +83,7 @@ def is_size_dependent(name: str) -> bool:
     """Return whether the pattern of an algorithm depends on the size of the request.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: There is no algorithm of that name.
     """
     return bool(getattr(load(name), "BY_SIZE", False))
 
@@ -94,15 +94,17 @@ def make_pattern(name: str, request: Request, pieces: int = 1) -> Pattern:
     In process groups each group runs the algorithm separately, on the links of its ranks.
 
     Args:
-        pieces: number of pieces of all data that the algorithm sends as one. Algorithms that
+        name: Name of the algorithm.
+        request: The collective, the machine, and the size.
+        pieces: Number of pieces of the data that the algorithm sends as a whole. Algorithms that
             pipeline, or choose a path for each piece, use them.
 
     Raises:
-        UnknownNameError: there is no such algorithm.
-        CollectiveError: it does not define the collective.
-        TooLargeError: the pattern would be too large.
-        InputError: it does not support such a machine or number of ranks.
-        JudgeError: the pattern fails verification.
+        UnknownNameError: The algorithm does not exist.
+        CollectiveError: It does not define the collective.
+        TooLargeError: The pattern would be too large.
+        InputError: It does not support such a machine or number of ranks.
+        JudgeError: The pattern fails verification.
     """
     baseline, spec = load(name), request.spec
 

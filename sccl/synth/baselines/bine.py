@@ -36,20 +36,20 @@ def negabinary(numbers: AnyIntArray) -> AnyIntArray:
 
 
 def from_negabinary(bits: AnyIntArray) -> AnyIntArray:
-    """Return the numbers of which these are the digits in base -2."""
+    """Return the numbers with these digits in base -2."""
     return (bits ^ _ODD_BITS) - _ODD_BITS
 
 
 def bine_tree(ranks: int) -> SpanningTree:
     """Return the tree of 2^k ranks whose edges become shorter from step to step.
 
-    In step s a rank sends to the rank whose last k - s digits are all inverted. It has received its
-    data before, in the first step in which these of its digits were all the same.
+    In step s a rank sends to the rank whose last k - s digits are all inverted. It receives its own
+    data in the first step s in which its last k - s digits are all equal.
     """
     bits = ranks.bit_length() - 1
     digits = negabinary(np.arange(ranks))
     step, parent = np.full(ranks, -1), np.zeros(ranks, dtype=np.int64)
-    for last in range(1, bits + 1):  # shorter edges first: the longest that fits remains
+    for last in range(1, bits + 1):  # shorter edges first: longer ones overwrite them
         mask = 2**last - 1
         ends = np.isin(digits & mask, (0, mask)) & (np.arange(ranks) > 0)
         step[ends] = bits - last

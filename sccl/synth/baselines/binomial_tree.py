@@ -20,7 +20,7 @@ SOURCE = "Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005"
 
 
 def build_binomial_tree(ranks: int) -> SpanningTree:
-    """Return the binomial tree: the parent of a number is that without its lowest bit."""
+    """Return the binomial tree: the parent of a number is the number without its lowest bit."""
     number = np.arange(ranks)
     low = number & -number
     step = (ranks - 1).bit_length() - 1 - np.log2(np.maximum(low, 1)).astype(int)
@@ -44,7 +44,7 @@ def _scatter(request: Request, pieces: int) -> Pattern:
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:
-    """Return a reduce to rank 0, and a broadcast from it."""
+    """Return a reduce to rank 0, followed by a broadcast from it."""
     collective = request.spec.at(request.spec.unit)
     down = broadcast_down(
         collective, build_binomial_tree(request.spec.ranks), np.arange(collective.num_chunks)

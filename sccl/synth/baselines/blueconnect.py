@@ -21,7 +21,7 @@ SOURCE = (
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
-    """Return the second half: the last dimension, whose ranks are nearest, is gathered last."""
+    """Return the second half. The last dimension, whose ranks are closest, is gathered last."""
     grid = require_grid("BlueConnect", request.topology)
     order = range(len(grid.sides))
     joined = [is_fully_connected(request.topology, grid, d) for d in order]

@@ -19,7 +19,7 @@ SOURCE = "Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 8(11), 1997, with radi
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
-    """Return the concatenation: the j-th chunk that a rank gets starts j ranks after it."""
+    """Return the concatenation: the j-th chunk that a rank receives starts j ranks after it."""
     ranks = request.spec.ranks
     place, rank = np.ogrid[1:ranks, :ranks]
     step = np.floor(np.log2(place)).astype(int)
@@ -34,7 +34,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
 
 
 def _alltoall(request: Request, pieces: int) -> Pattern:
-    """Return the index operation: a chunk goes on by 2^i in step i if its way has bit i."""
+    """Return the index operation: in step i a chunk moves by 2^i if its distance has bit i."""
     ranks = request.spec.ranks
     bits = (ranks - 1).bit_length()
     step, distance, start = np.ogrid[:bits, :ranks, :ranks]

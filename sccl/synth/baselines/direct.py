@@ -21,7 +21,7 @@ SOURCE = "TACOS (MICRO 2024), section V-A and Figure 5"
 
 
 def _send_directly(request: Request, pieces: int) -> Pattern:
-    """Return a pattern that sends each chunk from its only holder to each rank that wants it."""
+    """Return a pattern that sends each chunk from its only holder to each destination."""
     collective = request.spec.at(request.spec.unit)
     chunk = np.arange(collective.num_chunks)[:, None]
     ends = (_relation_ranks(r, chunk, collective.ranks) for r in (collective.pre, collective.post))
@@ -32,7 +32,7 @@ def _send_directly(request: Request, pieces: int) -> Pattern:
 
 
 def _relation_ranks(relation: Relation, chunk: AnyIntArray, ranks: int) -> AnyIntArray:
-    """Return the ranks of each chunk in a relation, a row for each chunk, or one for all."""
+    """Return the ranks of each chunk in a relation, one row for each chunk, or one for all."""
     match relation.kind:
         case RelationKind.ALL:
             return np.arange(ranks)[None, :]

@@ -28,8 +28,8 @@ SOURCE = "Sanders, Speck, Traeff, Parallel Computing 35(12), 2009, edges not col
 def two_trees(ranks: int) -> tuple[SpanningTree, SpanningTree]:
     """Return two binary trees of ranks 1, 2, ... in order, with rank 0 above both.
 
-    The inner ranks of the first are even. The second is the first mirrored, or shifted by one where
-    the number of ranks is even, so that its inner ranks are odd.
+    The inner ranks of the first tree are even. The second tree is the mirrored first one, or if the
+    number of ranks is even, the first one shifted by one. So its inner ranks are odd.
     """
     number = np.arange(ranks)
     low = number & -number

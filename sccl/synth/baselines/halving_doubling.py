@@ -35,7 +35,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:
-    """Return the halving and doubling of 2^k ranks. The others fold theirs before."""
+    """Return halving and doubling of 2^k ranks. The other ranks fold their data before."""
     stay, surplus = fold_ranks(request.spec.ranks)
     collective = request.spec.at(lcm(request.spec.unit, len(stay)))
     spread = recursive_doubling(collective, stay)

@@ -27,9 +27,9 @@ MAX_RANKS = 2048
 def tree_edges(topology: Topology) -> NDArray[np.int32]:
     """Return the edges of all trees, as rows (step, root, src, dst).
 
-    In each step trees take turns, by their roots, to add one link each, as long as any can: from a
-    rank that they had before the step to a new one, over a link with a lane still free in it. Ranks
-    that came first are tried first, so that trees stay low.
+    In each step the trees take turns, by their roots, and add one link each as long as possible. A
+    link leads from a rank that the tree had before the step to a new rank, and has a lane that is
+    still free in this step. Ranks that joined earlier are tried first, so that trees stay low.
     """
     from sccl.synth.baselines.pattern.multitree_loops import GrowingTrees, LinkBandwidth, grow_round  # noqa: PLC0415 - Numba
 

@@ -25,9 +25,9 @@ TREE_SHARE = 0.92
 def times_us(topology: Topology, size_bytes: int) -> tuple[float, float]:
     """Return the times of an allreduce as rings and as trees, by NCCL's model, microseconds.
 
-    A ring has 2 (n - 1) steps and sends 2 (n - 1) / n of the buffer. A tree goes along the ranks of
-    a node and then by halves of the nodes, up and down, and sends the buffer twice. A ring has the
-    rate of the machine's slowest lane.
+    A ring has 2 (n - 1) steps and sends 2 (n - 1) / n of the buffer. A tree passes along the ranks
+    of a node and then by halves of the nodes, up and down, and sends the buffer twice. A ring has
+    the rate of the machine's slowest lane.
     """
     ranks, nodes = topology.ranks, count_nodes(topology)
     slowest = min(link.gb_per_s for link in topology.links)
@@ -39,9 +39,10 @@ def times_us(topology: Topology, size_bytes: int) -> tuple[float, float]:
 
 
 def count_nodes(topology: Topology) -> int:
-    """Return how many nodes NCCL would see: chassis, where links between them cost something else.
+    """Return the number of nodes that NCCL would see.
 
-    Ranks of no chassis are one each.
+    These are the chassis, if links between them have other costs than those within. A rank without
+    a chassis counts as a node.
     """
     chassis = {rank: number for number, ranks in enumerate(topology.chassis) for rank in ranks}
     within, between = set[tuple[float, float]](), set[tuple[float, float]]()

@@ -27,9 +27,9 @@ SLOTS = 8
 
 
 def chunks_per_message(ranks: int, shard_bytes: int) -> int:
-    """Return how many chunks a message holds: as many as fit into a slot, and in eight slots.
+    """Return the number of chunks of a message: as many as fit into a slot, and into eight slots.
 
-    A power of two, which grows while it is less than half of the ranks.
+    The number is a power of two that grows while it is less than half of the ranks.
     """
     together, slots = 1, SLOTS
     while SLOT_BYTES // (shard_bytes * together) >= 2 and together < ranks // 2:
@@ -40,7 +40,7 @@ def chunks_per_message(ranks: int, shard_bytes: int) -> int:
 
 
 def depth_first(bits: int) -> list[int]:
-    """Return 1 .. 2^bits - 1 in the order of a binomial tree, large branches first."""
+    """Return 1 .. 2^bits - 1 in the depth-first order of a binomial tree, large branches first."""
     order: list[int] = []
     for bit in range(bits):
         order = [2**bit, *(2**bit + number for number in order), *order]
@@ -48,11 +48,11 @@ def depth_first(bits: int) -> list[int]:
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
-    """Return the trees of all ranks, in which the chunk of rank r + o reaches r by the bits of o.
+    """Return the trees of all ranks. The chunk of rank r + o reaches r by the bits of o.
 
-    Those bits come from the highest to the lowest. The highest, of which there are as many as the
-    messages hold chunks, take a step each for all chunks. For each tail of lower ones, in depth
-    first order, there is a step that moves the chunks of all heads.
+    The bits are used from the highest to the lowest. A message holds 2^h chunks. Each of the h
+    highest bits takes one step, for all chunks. For each tail of lower bits, in depth-first order,
+    one step moves the chunks of all heads.
     """
     ranks = request.spec.ranks
     bits = (ranks - 1).bit_length()

@@ -25,7 +25,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:
-    """Return the exchange of whole vectors. Ranks beyond a power of two fold theirs before."""
+    """Return the exchange of whole vectors. Ranks beyond a power of two fold their data before."""
     stay, surplus = fold_ranks(request.spec.ranks)
     pattern = exchange_sums(request.spec.at(request.spec.unit), stay)
     return split_chunks(add_folded_ranks(pattern, surplus), pieces)

@@ -23,17 +23,18 @@ SOURCE = "De Sensi, Bonato, Saam, Hoefler, NSDI 2024 (arXiv 2401.09356)"
 
 
 def distance(step: int) -> int:
-    """Return how far on the peer of an even rank is in a step: the sum of (-2)^i up to it."""
+    """Return the distance of an even rank's peer in a step: the sum of (-2)^i up to the step."""
     return int((1 - (-2) ** (step + 1)) // 3)
 
 
 def peers(grid: Grid, first: int, direction: int) -> AnyIntArray:
-    """Return whom ranks exchange with in each step of a reducescatter.
+    """Return the peer of each rank in each step of a reducescatter, shape (steps, ranks).
 
-    Dimensions take turns, and each is left out once all of its steps are done.
+    Dimensions take turns. A dimension is skipped after its last step.
 
     Args:
-        first: the dimension that begins.
+        grid: The grid of ranks.
+        first: First dimension.
         direction: 1, or -1 for the mirrored collective.
     """
     left = [(side - 1).bit_length() for side in grid.sides]
@@ -50,7 +51,7 @@ def peers(grid: Grid, first: int, direction: int) -> AnyIntArray:
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
-    """Return an allgather for each dimension and way, in the reversed order of steps."""
+    """Return an allgather for each dimension and direction, with the steps in reversed order."""
     grid = find_grid(request.topology) or Grid((request.spec.ranks,))
     if odd := [side for side in grid.sides if side % 2]:
         raise ParameterError(

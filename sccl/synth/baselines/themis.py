@@ -19,13 +19,15 @@ SOURCE = "Rashidi, Won, Srinivasan, Sridharan, Krishna, ISCA 2022, without a thr
 
 
 def dimension_orders(grid: Grid, rates: list[float], pieces: int) -> list[tuple[int, ...]]:
-    """Return the order in which each piece of an allgather takes the dimensions.
+    """Return the order of the dimensions for each piece of an allgather.
 
     A stage carries all data gathered before, so the last one carries the most. It is assigned to
     the dimension with the lowest load so far.
 
     Args:
-        rates: rate of a rank in each dimension.
+        grid: The grid of ranks.
+        rates: Rate of a rank in each dimension.
+        pieces: Number of pieces.
     """
     load = [0.0] * len(rates)
     piece_orders = []
@@ -40,7 +42,7 @@ def dimension_orders(grid: Grid, rates: list[float], pieces: int) -> list[tuple[
 
 
 def dimension_rates(topology: Topology, grid: Grid) -> list[float]:
-    """Return the GB/s of the links of a rank in each dimension, in the mean of all ranks."""
+    """Return the mean GB/s of a rank's links in each dimension."""
     rates = [0.0] * len(grid.sides)
     places = [grid.coordinates(d).tolist() for d in range(len(grid.sides))]
     for link in topology.links:

@@ -22,7 +22,7 @@ SOURCE = "Trivance, 2026 (arXiv 2602.17254), of 3^k ranks: as many steps as its 
 
 
 def _allgather(request: Request, pieces: int) -> Pattern:
-    """Return the allgather: a rank's data triple in each step, while distances become thirds."""
+    """Return the allgather: in each step data triple, and distances are divided by three."""
     ranks = request.spec.ranks
     steps = round(np.log(ranks) / np.log(3))
     if 3**steps != ranks:

@@ -1,4 +1,4 @@
-"""The folder in which a sweep saves algorithms and its frontier."""
+"""Save the algorithms and the frontier of a sweep in a folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AlgorithmFolder:
         """Create the folder.
 
         Raises:
-            InputError: it cannot be created.
+            InputError: It cannot be created.
         """
         make_directory(self.path)
         check_can_write(self.path / "probe")
@@ -34,7 +34,8 @@ class AlgorithmFolder:
         """Return the file of an algorithm, such as ``allgather-dgx1-c6-s3-r7.json``.
 
         Args:
-            kind: of a class that is not the usual one of the collective: ``"trees"``.
+            algorithm: The algorithm.
+            kind: Family that is not the usual one of the collective, such as ``"trees"``.
         """
         a = algorithm
         name = _question_slug(a.topology.name, a.collective.name, a.collective.root)
@@ -45,20 +46,21 @@ class AlgorithmFolder:
         """Write an algorithm and return its file.
 
         Raises:
-            InputError: the file cannot be written.
+            InputError: The file cannot be written.
         """
         path = self.file_of(algorithm, kind)
         write_atomically(path, to_text(algorithm_to_wire(algorithm)))
         return path
 
     def save_frontier(self, frontier: Frontier, head: Mapping[str, Any]) -> Path:
-        """Write a frontier and return its file: without seconds, and algorithms named as here.
+        """Write a frontier, without durations, and return its file.
 
         Args:
-            head: the first fields of the file.
+            frontier: The frontier.
+            head: First fields of the file.
 
         Raises:
-            InputError: the file cannot be written.
+            InputError: The file cannot be written.
         """
         from sccl.core.files.frontiers import frontier_to_plain  # noqa: PLC0415 - few sweeps are saved
 

@@ -30,9 +30,13 @@ ALL_SYNCHRONOUS = "all k-synchronous algorithms"
 
 
 def scope_text(covered: SweepRange | None, composition: str) -> str:
-    """Return the class that a sweep's claims are about, as words; of any k and C if ``None``.
+    """Return the class that a sweep's claims cover, as text.
 
-    The last S of a sweep is no part of it: only algorithms with no more steps can dominate a point.
+    The last S of a sweep does not matter: only algorithms with no more steps can dominate a point.
+
+    Args:
+        covered: The range of the sweep. None: any k and C.
+        composition: The family of algorithms of the dual. Empty: all algorithms.
     """
     if covered is None:
         return composition or ALL_SYNCHRONOUS
@@ -48,8 +52,8 @@ def enumerate_candidates(
     """Yield the candidates with ``steps`` steps: R <= S + k and R/C >= the bandwidth bound.
 
     Args:
-        dual: the dual that is solved.
-        bandwidth: the bound on R/C of the requested collective.
+        dual: The dual that is solved.
+        bandwidth: Lower bound on R/C of the requested collective.
         steps: S of the requested collective.
         covered: k and the largest C.
     """
@@ -75,10 +79,9 @@ def enumerate_candidates(
 def choose_k(covered: SweepRange, dual: Dual, bounds: AlgorithmBounds) -> SweepRange:
     """Return ``covered`` with its k.
 
-    If not given, it is 5, or enough to attain the bandwidth bound.
-
-    That is with the fewest chunks for an integral R, in the fewest steps. If that needs too many
-    chunks for any search, k suits the fewest chunks of all.
+    The default is 5, or enough to attain the bandwidth bound, if that is more: with the fewest
+    chunks for which R is integral, in the fewest steps. If these chunks are too many for any
+    search, k is chosen for the smallest number of chunks.
     """
     if covered.k is not None:
         return covered
@@ -93,10 +96,10 @@ def choose_k(covered: SweepRange, dual: Dual, bounds: AlgorithmBounds) -> SweepR
 
 
 def last_step(spec: Spec, bounds: AlgorithmBounds, asked: int | None) -> int:
-    """Return the last S to look at.
+    """Return the last S of a sweep.
 
     Raises:
-        ParameterError: less than the latency bound is asked for.
+        ParameterError: The requested S is less than the latency bound.
     """
     if asked is None:
         return bounds.steps + EXTRA_STEPS * dual_of(spec).phases
@@ -107,10 +110,10 @@ def last_step(spec: Spec, bounds: AlgorithmBounds, asked: int | None) -> int:
 def check_min_steps(
     steps: int, spec: Spec, bounds: AlgorithmBounds, option: str = "max-steps"
 ) -> None:
-    """Complain of fewer steps than the latency bound.
+    """Check that a number of steps is at least the latency bound.
 
     Raises:
-        ParameterError: there are fewer.
+        ParameterError: It is less.
     """
     if steps < bounds.steps:
         raise ParameterError(
@@ -121,7 +124,7 @@ def check_min_steps(
 
 
 def collective_with_scope(spec: Spec, bounds: AlgorithmBounds) -> str:
-    """Return a collective and the class its bounds hold for, in words."""
+    """Return a collective and the family for which its bounds hold, as text."""
     return f"{spec.name} by {bounds.scope}" if bounds.scope else spec.name
 
 
@@ -131,10 +134,11 @@ def collective_with_scope(spec: Spec, bounds: AlgorithmBounds) -> str:
 def round_vectors(instance: Instance) -> Iterator[tuple[int, ...]]:
     """Yield (r_0, ..., r_{S-1}) with r_s >= 1 and sum R, one of each pair of equivalent vectors.
 
-    The only symmetry a sequence of steps can have is reversal in time. Turning every send round in
-    place and time maps algorithms to algorithms where each chunk has one source and one destination
-    and the machine and the demand are the same both ways (alltoall on two-way links). Then a vector
-    has a solution exactly if its mirror image has. Even vectors come first: they are the likeliest.
+    The only symmetry of a sequence of steps is reversal in time. Suppose that each chunk has one
+    source and one destination, and that machine and demand are the same in both directions
+    (alltoall on two-way links). Then reversing every send in time and direction maps algorithms to
+    algorithms. So a vector has a solution exactly if its mirror image has one. Even vectors come
+    first, because they are the likeliest.
     """
     mirrored = _is_reversible(instance)
     rounds, steps = instance.rounds, instance.steps

@@ -1,4 +1,4 @@
-"""Claims that several certificates make, and how a list of them is kept."""
+"""Claims that several certificates have in common, and the file that lists them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ _MAX_UNREDUCED_RANKS = 128  # ranks of machines whose claims are quick to check 
 
 
 def file_prefix(topology: Topology, spec: Spec) -> str:
-    """Return how the names of a certificate's files begin."""
+    """Return the common prefix of the names of a certificate's files."""
     return slugify(f"{spec.name}-{topology.name}").lower()
 
 
 def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
-    """Yield both lower bounds, the second for each machine that is solved on."""
+    """Yield both lower bounds, the one on bandwidth for each machine on which a phase is solved."""
     dual = dual_of(spec)
     unit = dual.spec.at(dual.spec.unit)
     phases = dual.phases_on(topology)
@@ -72,7 +72,7 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
 
 
 def any_family_claim(proof: LimitProof) -> AllreduceBoundWire:
-    """Return a lower bound for every allreduce of any class with S steps, as a claim."""
+    """Return the claim of a lower bound for every allreduce of any family with S steps."""
     return AllreduceBoundWire(
         steps=proof.steps,
         at_least=str(proof.bound),
@@ -87,12 +87,13 @@ def any_family_claim(proof: LimitProof) -> AllreduceBoundWire:
 def limit_claims(
     limit: StepLimit, spec: Spec, *, trees: bool = False
 ) -> Iterator[LimitClaimWire | AllreduceBoundWire]:
-    """Yield a limit of R/C, for each machine. None if the bandwidth bound is as strong.
+    """Yield the claims of a limit of R/C, for each machine.
 
-    If cuts bound trees up and down, they bound every allreduce, and the claim states so.
+    There are none if the bandwidth bound is as strong. If cuts bound trees up and down, they bound
+    every allreduce, and the claim states this.
     """
     dual = dual_of(spec)
-    for number, proof in enumerate(limit.proofs):  # of the phases in their order
+    for number, proof in enumerate(limit.proofs):  # phases in order
         if trees and proof.cuts:
             yield any_family_claim(proof)
         elif proof.prices or proof.cuts:
@@ -111,7 +112,7 @@ def limit_claims(
 def algorithm_claim(
     folder: Path, topology: Topology, spec: Spec, algorithm: AnyAlgorithm, suffix: str = ""
 ) -> AlgorithmClaimWire:
-    """Write an algorithm into the folder and return the claim that there is one."""
+    """Write an algorithm into the folder and return the claim that it exists."""
     chunks, steps = algorithm.collective.chunks, algorithm.steps
     file = f"{file_prefix(topology, spec)}-c{chunks}-s{steps}{suffix}.json"
     write_atomically(folder / file, to_text(algorithm_to_wire(algorithm)))
@@ -128,9 +129,11 @@ def composition_claims(
     """Yield claims on compositions of any two halves, for every k and C.
 
     Args:
-        spec: allreduce.
-        claims: those before, with the limits of phases.
-        algorithms: compositions. Those without a provable claim are left out.
+        folder: Folder of the certificate.
+        topology: The machine.
+        spec: The allreduce.
+        claims: Earlier claims, with the limits of phases.
+        algorithms: Compositions. Those without a provable claim are left out.
     """
     covered = Coverage.from_claims(claims, spec, dual_of(spec).phases_on(topology))
     triples = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
@@ -147,10 +150,11 @@ def composition_claims(
 
 
 def any_family_bound_claims(topology: Topology, over: Frontier) -> Iterator[Claim]:
-    """Yield lower bounds for every allreduce of any class, for any S, and by S.
+    """Yield lower bounds for every allreduce of any family, for any S and for each S.
 
     Args:
-        over: the frontier over all classes.
+        topology: The machine.
+        over: The frontier over all families.
     """
     assert over.bounds is not None
     sends = over.bounds.evidence
@@ -170,11 +174,14 @@ def any_family_bound_claims(topology: Topology, over: Frontier) -> Iterator[Clai
 def any_family_optimum_claims(
     folder: Path, topology: Topology, spec: Spec, claims: Sequence[Claim], over: Frontier
 ) -> Iterator[Claim]:
-    """Yield which points no allreduce of any class dominates, with their algorithms.
+    """Yield the points that no allreduce of any family dominates, with their algorithms.
 
     Args:
-        claims: those before.
-        over: the frontier over all classes.
+        folder: Folder of the certificate.
+        topology: The machine.
+        spec: The allreduce.
+        claims: Earlier claims.
+        over: The frontier over all families.
     """
     triples = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
     for point in over.points:
@@ -195,7 +202,7 @@ def check_can_certify(folder: Path, topology: Topology, spec: Spec) -> None:
     """Check that a certificate can be written into a folder, before any work is done.
 
     Raises:
-        InputError: it cannot be created, or holds the certificate of another question.
+        InputError: The folder cannot be created, or has the certificate of another question.
     """
     check_can_create(folder)
     if (folder / CLAIMS).exists() and _stored_claims(folder, topology, spec) is None:
@@ -210,14 +217,17 @@ def write_claims(
 ) -> Path:
     """Write a certificate, completely or not at all, and return the file that lists its claims.
 
-    Files of an earlier one that are not claimed any more are removed. After any interruption, no
-    file stays that no list of claims names.
+    Files of an earlier certificate that are no longer claimed are removed. After any interruption,
+    every file is named by a list of claims.
 
     Args:
-        make: returns the claims, and writes their files into the folder that it receives.
+        folder: The folder.
+        topology: The machine.
+        spec: The collective.
+        make: Function that returns the claims, and writes their files into the folder it receives.
 
     Raises:
-        InputError: the folder cannot be written, or contains another certificate.
+        InputError: The folder cannot be written, or contains another certificate.
     """
     existed = folder.exists()
     check_can_certify(folder, topology, spec)
@@ -231,7 +241,7 @@ def write_claims(
                 return _publish(Path(unfinished), folder, topology, spec, claims)
     except BaseException:
         if not existed:
-            with suppress(OSError):  # somebody put something into it meanwhile
+            with suppress(OSError):  # another process may have written into it
                 folder.rmdir()
         raise
 
@@ -239,7 +249,7 @@ def write_claims(
 def _publish(
     unfinished: Path, folder: Path, topology: Topology, spec: Spec, claims: Sequence[Claim]
 ) -> Path:
-    """Move the files that claims name to their place, then list the claims there."""
+    """Move the claimed files to the folder, then write the list of claims."""
     after = set(_claimed_files(claims))
     ours = after | _listed_files(folder, topology, spec)
     text = msgspec.json.format(
@@ -249,11 +259,11 @@ def _publish(
         for name in sorted(after):
             (unfinished / name).replace(folder / name)
         write_atomically(folder / CLAIMS, text.decode() + "\n")
-    finally:  # the list that is there by now says which files stay, wherever this was interrupted
+    finally:  # the list of claims decides which files stay, even after an interruption
         base = file_prefix(topology, spec)
         for name in ours - _listed_files(folder, topology, spec):
             if name.startswith(f"{base}-"):  # the list may have been edited
-                with suppress(OSError):  # somebody else's folder of that name
+                with suppress(OSError):  # it may be another process's folder of that name
                     (folder / name).unlink()
     return folder / CLAIMS
 
@@ -268,7 +278,7 @@ def _certificate_wire(topology: Topology, spec: Spec, claims: Sequence[Claim]) -
 
 
 def _translations(topology: Topology, spec: Spec) -> tuple[tuple[int, ...], ...]:
-    """Return translations of a machine that is too large to be looked at rank by rank."""
+    """Return translations of a machine that is too large to be checked rank by rank."""
     if topology.ranks <= _MAX_UNREDUCED_RANKS or spec.name not in {"allgather", "alltoall"}:
         return ()
     unit = spec.at(spec.unit)
@@ -278,12 +288,12 @@ def _translations(topology: Topology, spec: Spec) -> tuple[tuple[int, ...], ...]
 
 
 def _listed_files(folder: Path, topology: Topology, spec: Spec) -> set[str]:
-    """Return the names of the files that the list of claims in a folder refers to."""
+    """Return the names of the files in the folder's list of claims."""
     return set(_claimed_files(_stored_claims(folder, topology, spec) or ()))
 
 
 def _stored_claims(folder: Path, topology: Topology, spec: Spec) -> Sequence[Claim] | None:
-    """Return the claims that a folder holds of a question. None: it holds none of it."""
+    """Return the claims of a folder for a question. None: it has no such certificate."""
     try:
         certificate = msgspec.json.decode(read_text(folder / CLAIMS), type=CertificateWire)
     except (InputError, msgspec.MsgspecError, RecursionError):

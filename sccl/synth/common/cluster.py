@@ -1,4 +1,4 @@
-"""A Dask cluster: reached, watched, and missed in one sentence."""
+"""Connect to a Dask cluster, watch it, and report its failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_WORKERLESS_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The address of a Dask scheduler, and its TLS files, if it has any."""
+    """The address of a Dask scheduler, with optional TLS files."""
 
     address: str
     ca_file: Path | None = None
@@ -34,7 +34,7 @@ class Cluster:
 
     @property
     def is_encrypted(self) -> bool:
-        """Return whether the connection is by TLS."""
+        """Return whether the connection uses TLS."""
         return bool(self.ca_file or self.cert or self.key) or self.address.startswith("tls://")
 
 
@@ -42,9 +42,9 @@ class Connection:
     """A cluster that answers queries.
 
     Attributes:
-        address: the address of its scheduler.
-        executor: the executor for queries.
-        cores: number of concurrent queries.
+        address: Address of its scheduler.
+        executor: Executor for queries.
+        cores: Number of concurrent queries.
     """
 
     def __init__(self, client: Any, address: str) -> None:
@@ -59,10 +59,10 @@ class Connection:
         self._last_check_s = self._last_workers_s = time.monotonic()
 
     def check_alive(self) -> None:
-        """See whether somebody is at work.
+        """Check that the cluster can still answer.
 
         Raises:
-            ToolError: the scheduler is gone, or all workers are, for a minute.
+            ToolError: The scheduler is gone, or all workers have been gone for a minute.
         """
         if self._client.status != "running":
             raise self._lost_error()
@@ -82,7 +82,7 @@ class Connection:
         """Return the error to raise for an error of a query, or of Dask itself."""
         if isinstance(error, ScclError):
             return error
-        if isinstance(error, CancelledError) or self._client.status != "running":  # not by us
+        if isinstance(error, CancelledError) or self._client.status != "running":  # not by sccl
             return self._lost_error()
         return SolverError(f"a worker of the cluster broke ({type(error).__name__}: {error})")
 
@@ -98,11 +98,11 @@ def open_connection(cluster: Cluster) -> Iterator[Connection]:
     """Provide a connection to a cluster.
 
     Raises:
-        InputError: the address or the TLS files cannot be used.
+        InputError: The address or the TLS files cannot be used.
         ToolError: Dask is not installed, no scheduler answers, or it has no workers.
     """
     try:
-        dask: Any = importlib.import_module("distributed")  # an extra, which has no types
+        dask: Any = importlib.import_module("distributed")  # an optional package without types
     except ImportError as error:
         raise ToolError(
             "--cluster needs Dask, which is not installed: pip install 'sccl[cluster]'"
@@ -125,7 +125,7 @@ def _connect_client(dask: Any, cluster: Cluster) -> Any:
     import ssl  # noqa: PLC0415 - slow to load, and Dask has loaded it
 
     try:
-        # A client of an address that is none cannot be closed: it takes 20 s and a traceback.
+        # A client with an invalid address takes 20 s to close, and prints a traceback.
         importlib.import_module("distributed.comm").resolve_address(cluster.address)
         return dask.Client(
             cluster.address,

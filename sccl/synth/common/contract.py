@@ -1,7 +1,7 @@
-"""The interface of a synthesizer: a folder whose ``options.py`` and planner offer the names below.
+"""The interface of a synthesizer: a folder with ``options.py`` and a planner, with these names.
 
-:func:`sccl.synth.common.registry.plan` is the only way to call one: it rejects requests that the
-synthesiser does not take, and verifies every result.
+:func:`sccl.synth.common.registry.plan` is the only way to call a synthesizer. It rejects requests
+that the synthesizer does not support, and verifies every result.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from sccl.synth.common.step_limits import StepLimitsFactory
 
 
 class Feature(Flag):
-    """The requests that a synthesiser takes, and the properties of its results."""
+    """The requests that a synthesizer supports, and the properties of its results."""
 
     SWITCHES = auto()
-    """Machines with switch nodes, as they are."""
+    """Machines with switch nodes, without conversion."""
     UNEQUAL_LINKS = auto()
-    """Lanes that are not equally fast, as they are."""
+    """Lanes of different speeds, without conversion."""
     COMBINES = auto()
-    """Collectives that reduce."""
+    """Collectives with reductions."""
     CUSTOM = auto()
-    """Collectives of the user's own."""
+    """Collectives that the user defines."""
     UNEQUAL_CHUNKS = auto()
-    """Chunks of so many elements each, as those of allgatherv and alltoallv."""
+    """Chunks of different numbers of elements, as in allgatherv and alltoallv."""
     ANYTIME = auto()
-    """At a limit of effort or time it returns the best so far."""
+    """At a limit of effort or time it returns the best plan so far."""
     PROVES = auto()
-    """Its bounds may be met, so that a plan is proved to be the best."""
+    """Plans may attain its lower bounds, which proves them optimal."""
     STEPS = auto()
     """Plans are algorithms."""
     TIMES = auto()
@@ -50,12 +50,14 @@ class Request:
     """The input of a planner.
 
     Attributes:
-        size_bytes: L, the buffer of a rank, consisting of its C chunks.
-        limits: source of limits of R/C, for synthesisers that use them. None: none.
+        topology: The machine.
+        spec: The collective.
+        size_bytes: L, the size of a rank's buffer, which consists of C chunks.
+        limits: Source of limits of R/C, for synthesizers that use them. None: none.
 
     Raises:
-        ParameterError: the size is out of range.
-        CollectiveError: the collective is for another number of ranks.
+        ParameterError: The size is out of range.
+        CollectiveError: The collective is for another number of ranks.
     """
 
     topology: Topology
@@ -135,10 +137,10 @@ class Synthesizer(Protocol):
     """The interface of a synthesizer. Its ``options.py`` has the attributes and loads no solver.
 
     Attributes:
-        NAME: name in user input: that of the folder.
-        SOURCE: the paper, with the section.
-        FEATURES: the requests it takes, and the properties of its results.
-        Options: its subclass of :class:`Options`.
+        NAME: Name in user input, which is also the name of the folder.
+        SOURCE: The paper, with the section.
+        FEATURES: Supported requests, and properties of results.
+        Options: Its subclass of :class:`Options`.
     """
 
     NAME: str
@@ -147,26 +149,30 @@ class Synthesizer(Protocol):
     Options: type[Any]
 
     def plan(self, request: Request, options: Any, effort: Effort, notify: Notify) -> Outcome:
-        """Return a plan, or why there is none. The same bytes for the same arguments and seed.
+        """Return a plan, or why there is none. Equal arguments and seeds give equal results.
 
         Args:
-            effort: ``units`` of each query to a solver. Results may depend on these and on the
-                seed. If ``timeout_s`` ends the search, the result is a :class:`Inconclusive`.
+            request: The request.
+            options: Options of the synthesizer.
+            effort: Budget. ``units`` is the limit for each query to a solver. Results may depend on
+                it and on the seed. If ``timeout_s`` ends the search, the result is a
+                :class:`Inconclusive`.
+            notify: Called with events.
 
         Raises:
-            InputError: the options do not fit the request.
-            KeyboardInterrupt: the user interrupted before anything was found. Later, the result is
-                a :class:`Inconclusive` with the best so far.
+            InputError: The options do not fit the request.
+            KeyboardInterrupt: The user interrupted before there was a plan. Later, the result is a
+                :class:`Inconclusive` with the best plan so far.
         """
         ...
 
 
 def check_request(synthesizer: Synthesizer, request: Request) -> None:
-    """Check that a synthesiser takes a request.
+    """Check that a synthesizer supports a request.
 
     Raises:
-        TopologyError: it does not take such machines.
-        CollectiveError: it does not take such collectives.
+        TopologyError: It does not support such machines.
+        CollectiveError: It does not support such collectives.
     """
     name, features = synthesizer.NAME, synthesizer.FEATURES
     topology, spec = request.topology, request.spec

@@ -34,10 +34,10 @@ class Prefetcher:
     """Answers instances through an executor, several at a time.
 
     Args:
-        executor: executor of local processes, or of a cluster.
-        worker: function that answers an instance.
-        jobs: number of concurrent queries.
-        check_alive: called periodically while waiting for an answer. It raises if none can come.
+        executor: Executor of local processes, or of a cluster.
+        worker: Function that answers an instance.
+        jobs: Number of concurrent queries.
+        check_alive: Called periodically while waiting for an answer. It raises if none can come.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Prefetcher:
         self.futures: dict[str, Future[str]] = {}
 
     def prefetch(self, instances: Iterable[Instance]) -> None:
-        """Have the first of ``instances`` answered, as many as there are jobs; forget others."""
+        """Start to answer the first ``jobs`` of ``instances``, and cancel all others."""
         expected: set[str] = set()
         for instance in instances:
             text = _instance_json(instance)
@@ -65,14 +65,14 @@ class Prefetcher:
             _cancel(self.executor, self.futures.pop(text))
 
     def solve(self, instance: Instance) -> Answer:
-        """Return the answer of an instance; wait for it if need be.
+        """Return the answer of an instance. Wait for it if necessary.
 
         Raises:
-            SolverError: the worker broke.
+            SolverError: The worker failed.
         """
         text = _instance_json(instance)
         future = self._submit(text)
-        while True:  # a wait without end cannot be interrupted everywhere
+        while True:  # a wait without timeout cannot be interrupted on every platform
             try:
                 reply = future.result(timeout=0.2)
                 break

@@ -20,6 +20,7 @@ class CollectiveProblem:
 
     Attributes:
         topology: Machine with lanes of one speed and without switches, as synthesis models it.
+        spec: The collective.
         notes: Changes to the machine for this, as sentences. Empty: none.
     """
 
@@ -28,10 +29,10 @@ class CollectiveProblem:
     notes: tuple[str, ...]
 
     def require_steps(self) -> CollectiveProblem:
-        """Return it, if steps and rounds can be asked of it.
+        """Return the problem if it can be solved in steps and rounds.
 
         Raises:
-            CollectiveError: chunks are of sizes of their own.
+            CollectiveError: Chunks have different sizes.
         """
         self.spec.at(self.spec.unit).check_equal_chunks()
         return self
@@ -43,21 +44,22 @@ def build_problem(
     """Return a collective on a machine.
 
     Args:
-        collective: its name or file, or itself.
-        root: a rank, by number or label. None: the collective's own.
+        machine: The machine.
+        collective: Name, file, or the collective itself.
+        root: Root rank, by number or label. None: the root of the collective.
 
     Raises:
-        InputError: there is no such collective or root, or the machine cannot be modelled exactly.
+        InputError: The collective or root does not exist, or the machine has no exact model.
     """
     made = machine_model(machine)
     return CollectiveProblem(made.topology, build_spec(machine, collective, root), made.notes)
 
 
 def counted_spec(machine: Topology, name: str, root: str | None, counts: Path) -> Spec:
-    """Return a collective of counts, as alltoallv, by its name and the file of counts.
+    """Return a collective with counts, such as alltoallv, by its name and the file of counts.
 
     Raises:
-        InputError: there is no such collective, file or root, or counts are not for the machine.
+        InputError: The collective, file, or root does not exist, or counts do not fit the machine.
     """
     from sccl.collectives.counts import counts_to_wire  # noqa: PLC0415 - few collectives have them
 
@@ -70,11 +72,12 @@ def build_spec(machine: Topology, collective: str | Spec, root: str | int | None
     """Return a collective for a machine.
 
     Args:
-        collective: its name or file, or itself.
-        root: a rank, by number or label. None: the collective's own.
+        machine: The machine.
+        collective: Name, file, or the collective itself.
+        root: Root rank, by number or label. None: the root of the collective.
 
     Raises:
-        InputError: there is no such collective or root.
+        InputError: The collective or root does not exist.
     """
     rank = _root_rank(machine, root)
     if isinstance(collective, str):
@@ -88,7 +91,7 @@ def build_spec(machine: Topology, collective: str | Spec, root: str | int | None
 
 
 def _root_rank(machine: Topology, root: str | int | None) -> int | None:
-    """Return the rank of a root. None: none is given."""
+    """Return the rank of a root. None: no root is given."""
     if root is None:
         return None
     from sccl.topo.node_names import parse_rank  # noqa: PLC0415 - few roots are given
@@ -97,21 +100,21 @@ def _root_rank(machine: Topology, root: str | int | None) -> int | None:
 
 
 def optional_machine(topo: str | None, profile: Path | None, nodes: int) -> Topology | None:
-    """Return the machine that is given, if one is.
+    """Return the given machine. None: no machine is given.
 
     Args:
-        topo: its name or file.
+        topo: Name or file of the machine.
         profile: TACCL's profile of one node.
-        nodes: Number of nodes that the profile stands for.
+        nodes: Number of nodes with this profile.
 
     Raises:
-        InputError: both are given, or one is no machine.
+        InputError: Both are given, or one is no machine.
     """
     if topo is not None and profile is not None:
         raise ParameterError("--topo and --taccl-topology both give a machine: leave one out")
     if profile is None:
         return None if topo is None else resolve_topology(topo)
-    from sccl.topo.importers.taccl import machine_of_profile  # noqa: PLC0415 - where one is met
+    from sccl.topo.importers.taccl import machine_of_profile  # noqa: PLC0415 - rarely used
 
     try:
         return machine_of_profile(read_text(profile), nodes, profile.stem)
@@ -120,13 +123,15 @@ def optional_machine(topo: str | None, profile: Path | None, nodes: int) -> Topo
 
 
 def required_machine(topo: str | None, profile: Path | None, nodes: int = 1) -> Topology:
-    """Return the machine that is given to plan on, by its name or file, or by a profile of TACCL.
+    """Return the given machine, by its name or file, or by a profile of TACCL.
 
     Args:
-        nodes: Number of nodes that the profile stands for.
+        topo: Name or file of the machine.
+        profile: TACCL's profile of one node.
+        nodes: Number of nodes with this profile.
 
     Raises:
-        InputError: none is given, both are, or one is no machine.
+        InputError: None is given, both are, or one is no machine.
     """
     machine = optional_machine(topo, profile, nodes)
     if machine is None:

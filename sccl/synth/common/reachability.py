@@ -1,7 +1,7 @@
-"""Find chunks that cannot reach a rank that wants them, and links that would help.
+"""Find chunks that cannot reach a destination, and links that would help.
 
-Synthesisers may detect in the middle of their work that a chunk cannot reach a rank, and most do
-not know which: it is searched here, in case of such an error.
+Synthesizers may detect in the middle of their work that a chunk cannot reach a rank, and most do
+not know which chunk it is. This module finds it after such an error.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _with_links(successors: _Successors, links: Sequence[Edge]) -> _Successors:
 
 
 def _unreachable_pairs(successors: _Successors, spec: Spec) -> Iterator[Edge]:
-    """Yield ranks, and those that want something of them to which no path leads."""
+    """Yield (source, destination) pairs with a demand but without a path."""
     distance_table: dict[frozenset[int], list[int]] = {}
     for held, wanted in spec.at(spec.unit).chunk_classes():
         holders = frozenset(map(int, held))

@@ -1,12 +1,12 @@
-"""Solve collectives that reduce by collectives that copy, on the reversed machine, in time.
+"""Solve collectives with reductions by collectives that copy, on the reversed machine.
 
 Source: Cai et al., SCCL (PPoPP 2021), section 3.5, here for schedules. (For algorithms, see
 :mod:`sccl.transform.question`.) The interface is that of CVXPY's reductions: a reduction is applied
 to a problem and gives other problems. Their solutions are inverted to one of the first problem.
 
-A reduce or reducescatter is solved as its dual on the reversed machine, and the schedule is read
-backwards. An allreduce is a reducescatter, and then an allgather. One schedule serves both if the
-reversed machine has the same costs.
+A reduce or reducescatter is solved as its dual on the reversed machine, and the schedule is
+reversed in time. An allreduce is a reducescatter followed by an allgather. One schedule serves both
+phases if the reversed machine has the same costs.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Phase:
     """A problem without reductions.
 
     Attributes:
-        topology: The machine, or the reversed one. A switch that copies does not do so backwards,
-            because it cannot reduce.
+        topology: The machine, or the reversed one. Its switches do not copy if it is reversed,
+            because switches cannot reduce.
         spec: The collective.
-        size_bytes: Buffer of a rank.
-        is_backwards: Whether the machine is reversed, and the schedule is read backwards.
+        size_bytes: Size of a rank's buffer.
+        is_backwards: Whether the machine is reversed and the schedule will be reversed in time.
     """
 
     topology: Topology
@@ -55,6 +55,8 @@ class Reduction:
     """A request, and the problems that it is reduced to.
 
     Attributes:
+        request: The request.
+        dual: Its dual.
         phases: The problems, in the order of time. Only an allreduce has two. A collective that
             copies is its own phase.
     """
@@ -65,17 +67,17 @@ class Reduction:
 
     @property
     def is_mirrored(self) -> bool:
-        """Return whether a schedule of the first of two phases is one of the other, too."""
+        """Return whether a schedule of the first of two phases also serves the second."""
         first, last = self.phases[0], self.phases[-1]
         return len(self.phases) == 2 and first.topology.same_timing(last.topology)
 
     @property
     def solved_phases(self) -> tuple[Phase, ...]:
-        """Return the phases that differ."""
+        """Return the phases to solve, without a mirrored one."""
         return self.phases[:1] if self.is_mirrored else self.phases
 
     def collective(self, dual_collective: Collective) -> Collective:
-        """Return the requested collective, for the chunks of a collective of the phases."""
+        """Return the requested collective, with the chunks of a collective of the phases."""
         return self.request.spec.at(dual_collective.chunks * self.dual.chunk_factor)
 
     def invert(self, schedules: Sequence[AnySchedule]) -> AnySchedule:
@@ -109,7 +111,7 @@ class Reduction:
     def allreduce_bound(
         self, collective: Collective, clock: Clock, *, batches: bool = False, with_cuts: bool = True
     ) -> Fraction:
-        """Return a lower bound on the ticks of every allreduce, in phases or not.
+        """Return a lower bound on the ticks of every allreduce, with or without phases.
 
         Args:
             collective: The allreduce.
@@ -136,7 +138,8 @@ def reduce_request(request: Request) -> Reduction:
     """Return the problems without reductions that a request is reduced to.
 
     Raises:
-        CollectiveError: It reduces, is no allreduce, and a chunk has several destinations or none.
+        CollectiveError: The collective reduces and is no allreduce, and a chunk has several
+            destinations or none.
     """
     topology, dual = request.topology, dual_of(request.spec)
     size_bytes = -(-request.size_bytes // dual.chunk_factor)
@@ -150,9 +153,9 @@ def reduce_request(request: Request) -> Reduction:
 
 
 def reverse_request(request: Request) -> Reduction:
-    """Return the reversed problem of a collective whose chunks each have one source and one end.
+    """Return the reversed problem of a collective whose chunks have one source and one destination.
 
-    A gather is a scatter, read backwards. Searches may find a better schedule in one direction.
+    A gather is a scatter reversed in time. Searches may find a better schedule in one direction.
     """
     spec, size_bytes = request.spec, request.size_bytes
     reversed_spec = replace(spec, name=f"{spec.name}-reversed", pre=spec.post, post=spec.pre)
@@ -167,14 +170,14 @@ def _reversed_machine(topology: Topology) -> Topology:
 
 
 def _reversed_rows(topology: Topology, schedule: Schedule, *, reduces: bool) -> TransferRows:
-    """Return a schedule on the reversed machine, read backwards, as rows on the machine.
+    """Reverse a schedule of the reversed machine in time, and return it as rows on the machine.
 
-    A row keeps its link busy from s to e, and its bytes arrive by e + lag. Backwards from the
-    finish F the opposite link is busy from F - e - lag to F - s - lag, and its bytes arrive by F -
-    s: data that a rank had received before it sent at s now arrive before that. Each link's times
-    are shifted by one constant, so overlaps do not arise. (Between switches a link without alpha
-    passes on a tick later, in either direction.) In a reduction, data that come to a rank are
-    reduced. A rank received each chunk once, so it sends its sum once: each contribution is counted
+    A row keeps its link busy from s to e, and its bytes arrive by e + lag. Reversed from the finish
+    F, the opposite link is busy from F - e - lag to F - s - lag, and its bytes arrive by F - s. So
+    data that a rank had received before its send at s now arrive before that send. The times of a
+    link are shifted by a constant, so rows do not overlap. (Between switches a link without alpha
+    forwards one tick later, in either direction.) In a reduction, data that arrive at a rank are
+    reduced. A rank received each chunk once, so it sends its sum once, and each contribution counts
     once.
     """
     place = {link.edge: i for i, link in enumerate(topology.links)}
@@ -198,10 +201,10 @@ def _reversed_rows(topology: Topology, schedule: Schedule, *, reduces: bool) -> 
 
 
 def _concatenated_rows(first: TransferRows, finish: int, then: Schedule) -> TransferRows:
-    """Return one schedule after another one that ends at a tick.
+    """Return a schedule that starts at ``finish``, when another one ends, after that one.
 
-    Hardly any transfer of the second could begin sooner: all ranks first send their own data, so in
-    reverse all ranks receive last the data that complete their sums.
+    Hardly any transfer of the second schedule could start earlier. All ranks first send their own
+    data, so in reverse all ranks receive last the data that complete their sums.
     """
     message = None
     if first.message is not None and then.message is not None:

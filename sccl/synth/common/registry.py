@@ -1,4 +1,4 @@
-"""The synthesizers by name, and the function that runs any of them."""
+"""List the synthesizers by name, and run any of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PLANNERS = {
 
 @dataclass(slots=True)
 class _Member:
-    """A synthesizer of this package, whose planner is loaded when something is planned."""
+    """A synthesizer of this package. Its planner is loaded on first use."""
 
     NAME: str
     SOURCE: str
@@ -57,16 +57,16 @@ class _Member:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the synthesizers; none is loaded."""
+    """Return the names of the synthesizers, without loading any."""
     return tuple(_PLANNERS)
 
 
 @cache
 def load(name: str) -> Synthesizer:
-    """Return a synthesiser.
+    """Return a synthesizer.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: There is no synthesizer of that name.
     """
     if name not in names():
         hint = f"the synthesisers are {', '.join(names())}"
@@ -90,13 +90,13 @@ def plan(
     effort: Effort | None = None,
     notify: Notify = lambda _: None,
 ) -> Outcome:
-    """Return the outcome of a synthesiser for a request. A plan has passed verification.
+    """Return the outcome of a synthesizer for a request. A plan has passed verification.
 
     Raises:
-        InputError: it does not take the request, or the options do not fit it.
-        JudgeError: it gave a plan that is not valid, or for another topology or collective.
-        ContradictionError: it gave a plan below the lower bound that it proved.
-        KeyboardInterrupt: the user interrupted before anything was found.
+        InputError: The synthesizer does not support the request, or the options do not fit it.
+        JudgeError: Its plan is not valid, or is for another topology or collective.
+        ContradictionError: Its plan is below the lower bound that it proved.
+        KeyboardInterrupt: The user interrupted before there was a plan.
     """
     check_request(synthesizer, request)
     effort = effort or Effort()
@@ -104,7 +104,7 @@ def plan(
         return Inconclusive(StopReason(StopKind.BUDGET, "no effort is allowed"))
     try:
         outcome = synthesizer.plan(request, options or synthesizer.Options(), effort, notify)
-    except UnreachableError as error:  # of the machine, or of its part that an option leaves
+    except UnreachableError as error:  # on the machine, or its part that an option allows
         raise unreachable_error(request.topology, request.spec) or error from error
     match outcome:
         case Solution():
@@ -121,8 +121,8 @@ def _verified_result(
     """Return a result if it is a valid plan for the request.
 
     Raises:
-        JudgeError: it is not.
-        ContradictionError: it takes less time than the lower bound that the synthesiser states.
+        JudgeError: It is not.
+        ContradictionError: It takes less time than the lower bound of the synthesizer.
     """
     made, made_by = result.plan, f"synthesiser {synthesizer.NAME!r}"
     asked = request.spec.at(made.collective.chunks)
@@ -137,5 +137,5 @@ def _verified_result(
 
 
 def _has_requested_bytes(made: AnySchedule, request: Request) -> bool:
-    """Return whether chunks of each class have the bytes that are asked for."""
+    """Return whether the chunks have at least the requested bytes."""
     return made.collective.served_bytes(made.chunk_bytes) >= request.size_bytes

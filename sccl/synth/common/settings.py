@@ -1,4 +1,4 @@
-"""How questions are answered, as users say it: effort, the store, and defaults."""
+"""Settings of searches: effort, the store, and defaults."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Settings:
     """The settings of a search.
 
     Attributes:
-        solver: its name.
-        effort: effort of each query.
+        solver: Name of the solver.
+        effort: Effort of each query.
         symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file.
-        jobs: concurrent queries.
-        cluster: the cluster that answers them. None: this machine.
-        store: the file in which verdicts are kept. None: in the user's cache folder.
-        no_store: whether to keep no verdicts.
-        trust_store: whether an unsat of a store counts as proved, whoever wrote it.
-        trust_cluster: whether an unsat of a cluster's workers counts as proved.
+        jobs: Number of concurrent queries.
+        cluster: Cluster that answers queries. None: this machine.
+        store: File that stores verdicts. None: in the user's cache folder.
+        no_store: Whether to store no verdicts.
+        trust_store: Whether an unsat of a store counts as proved, whoever wrote it.
+        trust_cluster: Whether an unsat of a cluster's workers counts as proved.
     """
 
     solver: str
@@ -62,19 +62,19 @@ class Settings:
 
 
 def default_store_path() -> Path:
-    """Return the store that is used if none is named."""
+    """Return the path of the user's default store."""
     return Path(platformdirs.user_cache_dir("sccl")) / "verdicts.sqlite"
 
 
 @contextmanager
 def open_store(file: Path | None) -> Iterator[Store]:
-    """Open a store, to look at it, for as long as the context lasts.
+    """Open a store for reading, for the duration of the context.
 
     Args:
-        file: None: that of the user.
+        file: File of the store. None: the user's default store.
 
     Raises:
-        InputError: it cannot be opened.
+        InputError: The file cannot be opened.
     """
     opened = Store(file or default_store_path(), version=sccl.__version__, writing=False)
     try:
@@ -85,12 +85,12 @@ def open_store(file: Path | None) -> Iterator[Store]:
 
 @contextmanager
 def open_writable_store(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
-    """Open a store for verdicts, for as long as the context lasts. None: there is none.
+    """Open a store for verdicts, for the duration of the context. None: there is no store.
 
-    If the default store of the user cannot be used, that is only a warning.
+    If the user's default store cannot be used, there is only a warning.
 
     Raises:
-        InputError: the named file cannot be used, or conflicts with ``no_store``.
+        InputError: The given file cannot be used, or conflicts with ``no_store``.
     """
     if no_store:
         if file:
@@ -116,7 +116,7 @@ def open_writable_store(file: Path | None, *, no_store: bool) -> Iterator[Store 
 
 
 def _is_default_store(file: Path | None) -> bool:
-    """Return whether a store is that of the user, by the name that was given or by default."""
+    """Return whether a store is the user's default store, by name or by default."""
     return file is None or file.resolve() == default_store_path().resolve()
 
 
@@ -124,7 +124,7 @@ def build_effort(timeout: float | None, seed: int, units: float | None = None) -
     """Return the effort of a solver.
 
     Raises:
-        ParameterError: the timeout is not positive, or the seed is negative or too large.
+        ParameterError: The seed is negative or too large, or the timeout is not positive.
     """
     if not 0 <= seed < 2**31:
         raise ParameterError(f"seed is {seed}, expected 0 to {2**31 - 1}")

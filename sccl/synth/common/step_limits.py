@@ -26,17 +26,17 @@ that no load changes."""
 
 
 class StepLimits(Protocol):
-    """The limits of a collective on a machine."""
+    """Limits of R/C of a collective on a machine."""
 
     def are_quick(self) -> bool:
-        """Return whether they take less than a query, so that a sweep asks for them first."""
+        """Return whether they are faster than a query, so that a sweep computes them first."""
         ...
 
     def quick_bound(self, steps: int) -> StepLimit | None:
-        """Return a lower bound for algorithms of S = ``steps``, at little effort. None: unknown.
+        """Return a lower bound for algorithms of S = ``steps``, with little effort. None: unknown.
 
         Raises:
-            SolverError: its solver failed.
+            SolverError: Its solver failed.
         """
         ...
 
@@ -44,13 +44,13 @@ class StepLimits(Protocol):
         """Return the limit of R/C for S = ``steps``, or bounds around it.
 
         Raises:
-            SolverError: its solver broke.
-            TooLargeError: so many ranks, links and steps that it cannot be computed.
+            SolverError: Its solver failed.
+            TooLargeError: There are too many ranks, links, and steps.
         """
         ...
 
     def count_refuted_vectors(self, question: Question) -> int:
-        """Return how many round vectors a bound refutes, if that is all there are. 0: it is not."""
+        """Return the number of round vectors if a bound refutes all of them. 0: it does not."""
         ...
 
     def separating_prices(
@@ -59,7 +59,9 @@ class StepLimits(Protocol):
         """Return prices at which all chunks cost more than the rounds of these steps buy.
 
         Args:
-            units: limit on effort.
+            instance: The instance.
+            rounds: Rounds of each step.
+            units: Limit on effort.
 
         Returns:
             The prices, empty if there are none, and the effort spent.
@@ -68,7 +70,7 @@ class StepLimits(Protocol):
 
 
 class StepLimitsFactory(Protocol):
-    """Gives the limits of any collective on any machine.
+    """Creates the limits of any collective on any machine.
 
     For another effort than :data:`SWEEP_LIMIT_UNITS`, use a ``partial`` with its units.
     """
@@ -83,6 +85,9 @@ class StepLimitsFactory(Protocol):
         """Return the limits of a collective.
 
         Args:
-            units: of effort, for the limit of a number of steps.
+            topology: The machine.
+            spec: The collective.
+            bounds: Lower bounds on S and R/C.
+            units: Effort for the limit of a number of steps.
         """
         ...

@@ -1,8 +1,9 @@
-"""Verdicts kept in one SQLite file, so that a repeated or wider sweep continues an earlier one.
+"""Store verdicts in an SQLite file, so that a repeated or wider sweep continues an earlier one.
 
-One row per instance and solver, written as soon as the answer is there: a killed process loses only
-the query in flight. Several sweeps may share a file. Answers are JSON. An algorithm is verified
-again when it is read, since anyone may have written the file. An unsat names its origin.
+There is one row per instance and solver. It is written as soon as the answer is known, so a killed
+process loses only the query in progress. Several sweeps may share a file. Answers are JSON. An
+algorithm is verified again when it is read, because anyone may have written the file. An unsat
+names its origin.
 """
 
 from __future__ import annotations
@@ -103,17 +104,19 @@ class _AnswerRow(NamedTuple):
 class Store:
     """A file of verdicts. Open it, use it from one thread, close it.
 
-    While it is used by a sweep it may fail (the disk is full, someone damages or locks the file):
-    then it warns once, and the sweep goes on without.
+    The store may fail during a sweep: the disk is full, or another process damages or locks the
+    file. Then it warns once, and the sweep continues without it.
 
     Args:
-        is_user_store: whether it is the user's own store, and not a file that others may have
+        path: The file.
+        version: Version of sccl.
+        is_user_store: Whether it is the user's own store, and not a file that others may have
             written.
-        writing: whether it has to be possible to write to it, which is tried. Otherwise a store
-            that is not there is empty, and stays away.
+        writing: Whether the file must be writable, which is tested. Otherwise a missing file counts
+            as an empty store and is not created.
 
     Raises:
-        InputError: the file cannot be opened, is no store, is damaged, locked, or one of another
+        InputError: The file cannot be opened, is no store, is damaged, is locked, or has another
             version.
     """
 
@@ -125,7 +128,7 @@ class Store:
         with self._as_input_error():
             if writing:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            place = path if writing or path.exists() else ":memory:"  # who looks makes no file
+            place = path if writing or path.exists() else ":memory:"  # reading creates no file
             self._db = sqlite3.connect(place, timeout=0, isolation_level=None)
             try:
                 self._prepare()
@@ -137,10 +140,10 @@ class Store:
                 raise
 
     def _prepare(self) -> None:
-        """Make a store of an empty file, and look whether it is one."""
+        """Create the tables in an empty file, and check those of another one."""
         version = self._schema_version()
         if version == 0:
-            self._execute("BEGIN IMMEDIATE")  # others may be about to do the same
+            self._execute("BEGIN IMMEDIATE")  # another process may do the same
             version = self._schema_version()
             if version == 0 and not self._execute("SELECT name FROM sqlite_master").fetchone():
                 self._execute(_TABLES)
@@ -169,10 +172,10 @@ class Store:
             self._db.close()
 
     def _execute(self, text: str, values: Iterable[object] = ()) -> sqlite3.Cursor:
-        """Execute a statement; wait a little for others that use the file, and can be interrupted.
+        """Execute a statement. Wait a little for other processes, with possible interruption.
 
         Raises:
-            sqlite3.Error: it is locked for longer, or it cannot be executed.
+            sqlite3.Error: The file is locked for longer, or the statement fails.
         """
         deadline = time.monotonic() + _LOCK_TIMEOUT_S
         while True:
@@ -181,7 +184,7 @@ class Store:
             except sqlite3.OperationalError as error:
                 if not _is_locked(error) or time.monotonic() > deadline:
                     raise
-                time.sleep(random.uniform(0, _MAX_RETRY_PAUSE_S))  # noqa: S311 - out of step
+                time.sleep(random.uniform(0, _MAX_RETRY_PAUSE_S))  # noqa: S311 - avoids lockstep
 
     @contextmanager
     def _as_input_error(self) -> Iterator[None]:
@@ -204,10 +207,10 @@ class Store:
             )
 
     def get(self, instance: Instance, solver: str, timeout_s: float | None) -> Answer | None:
-        """Return the known answer of an instance, or None if there is none that is usable.
+        """Return the known answer of an instance. None: there is no usable one.
 
-        Runs must be repeatable, so only this solver's answers count. Unknown counts if it had at
-        least as much time as now, in this version. Unsat names its origin.
+        Runs must be repeatable, so only this solver's answers count. An unknown counts if its time
+        limit was at least as long as ``timeout_s``, in this version. An unsat names its origin.
         """
         key = digest(instance_to_wire(instance))
         try:
@@ -225,7 +228,7 @@ class Store:
             where = f"{self.path}, {key}"
             answer = answer_from_wire(parse(content, AnswerWire, where), where)
         except InputError:
-            return None  # damaged: as if it were not there
+            return None  # a damaged answer counts as missing
         if isinstance(answer, Unknown):
             longer = time_limit is None or (timeout_s is not None and time_limit >= timeout_s)
             return answer if longer and version == self.version else None
@@ -243,7 +246,7 @@ class Store:
         return Origin.STORED if version == self.version else Origin.OTHER_VERSION
 
     def put(self, instance: Instance, solver: str, timeout_s: float | None, answer: Answer) -> None:
-        """Keep an answer, if that works."""
+        """Store an answer, if possible."""
         question = instance_to_wire(instance)
         key = digest(question)
         if isinstance(answer, Unsat) and answer.origin is Origin.THIS_PROCESS:
@@ -275,7 +278,7 @@ class Store:
         """Yield the stored rows, oldest first.
 
         Raises:
-            InputError: the file is damaged.
+            InputError: The file is damaged.
         """
         stored_rows = self._select(
             "SELECT instance, solver, answer, seconds, version, at, question FROM verdicts "
@@ -299,11 +302,11 @@ class Store:
             )
 
     def find(self, start: str) -> list[tuple[Instance, str, Answer]]:
-        """Return (question, solver, answer) of the instances whose digest starts so.
+        """Return (question, solver, answer) of the instance whose digest has this prefix.
 
         Raises:
-            ParameterError: there is none, or several instances do.
-            InputError: the file is damaged.
+            ParameterError: No instance or several instances have it.
+            InputError: The file is damaged.
         """
         if not start or not all(c in "0123456789abcdef" for c in start):
             raise ParameterError(f"{start!r} is no start of a digest; see 'sccl doctor cache list'")
@@ -327,14 +330,14 @@ class Store:
         return rows
 
     def discard(self, *, older_than_days: float | None, unknown: bool) -> int:
-        """Delete rows, give the space back, and return how many there were.
+        """Delete rows, free their space, and return their number.
 
         Args:
-            older_than_days: only those. None: of any age.
-            unknown: only the undecided.
+            older_than_days: Minimum age of deleted rows. None: any age.
+            unknown: Whether to delete only undecided rows.
 
         Raises:
-            InputError: the file is damaged, locked, or cannot be written to.
+            InputError: The file is damaged, locked, or not writable.
         """
         conditions, values = ["1"], []
         if older_than_days is not None:
@@ -352,7 +355,7 @@ class Store:
         """Return rows of a file that anyone may have written.
 
         Raises:
-            InputError: it cannot be read, or other things stand in it.
+            InputError: The file cannot be read, or has unexpected contents.
         """
         with self._as_input_error():
             rows = self._execute(text, values).fetchall()
@@ -365,7 +368,7 @@ class Store:
 def _is_locked(error: Exception) -> bool:
     return (
         getattr(error, "sqlite_errorcode", None) in _LOCK_ERRORS
-    )  # errors of Python's own have none
+    )  # errors of Python's own sqlite3 code have no error code
 
 
 def _failure_text(error: Exception) -> str:

@@ -57,7 +57,7 @@ def unmodified_problem(
     """Return the problem on the unmodified machine.
 
     Raises:
-        InputError: There is no such collective or root.
+        InputError: The collective or root does not exist.
     """
     return CollectiveProblem(machine, build_spec(machine, collective, root), ())
 
@@ -69,7 +69,8 @@ def parse_options(synthesizer: str, **chosen: object) -> Options:
     """Return the options of a synthesizer.
 
     Args:
-        chosen: Values, or texts and files that stand for them.
+        synthesizer: Name of the synthesizer.
+        chosen: Values, or texts and files that represent them.
 
     Raises:
         InputError: An option is out of range, or a file cannot be read.
@@ -95,7 +96,7 @@ def _parse_value(name: str, value: object) -> object:
 
 
 def parse_priorities(text: str) -> tuple[int, ...]:
-    """Return priorities, such as 3,1. An empty text has none.
+    """Return priorities of a text such as 3,1. An empty text has none.
 
     Raises:
         ParameterError: The text has another form.
@@ -134,7 +135,11 @@ class SynthesisProblem:
     """A request to a synthesizer, with its options.
 
     Attributes:
-        synthesizer: It obeys the sketch, if there is one.
+        name: Name of the synthesizer.
+        synthesizer: The synthesizer. It obeys the sketch, if there is one.
+        request: The request.
+        options: Options of the synthesizer.
+        effort: The budget.
         sketch: Sketch to obey. None: none.
     """
 
@@ -174,11 +179,14 @@ def build_synthesis_problem(  # noqa: PLR0913 - the collective, the machine, and
     """Return the problem for a synthesizer of schedules.
 
     Args:
+        name: Name of the synthesizer.
         machine: Function that returns the machine for a sketch.
         spec: Function that returns the collective for a machine.
         size: Size of a rank's buffer. None: the sketch's.
         sketch: File of a sketch. None, and for TACCL ``"auto"``: none.
         options: Options by name. For chunks, None is the number of the sketch, or else 1.
+        seed: Seed of the search.
+        timeout_s: Time limit, seconds. None: none.
         budget: Search budget. None: that of the synthesizer.
 
     Raises:
@@ -208,7 +216,7 @@ def build_synthesis_problem(  # noqa: PLR0913 - the collective, the machine, and
             else "no size is given: give --size, such as 1MB"
         )
     request = Request(topology, spec(topology), parse_size(str(size)))
-    if getattr(parsed, "model", "") != "lp" and not request.spec.counts:  # their chunks may differ
+    if getattr(parsed, "model", "") != "lp" and not request.spec.counts:  # both split unequally
         chunks = parsed.chunks or (obeyed.chunks if obeyed else 1)
         check_divides(request.size_bytes, request.spec.unit * chunks)
     return SynthesisProblem(
@@ -222,7 +230,7 @@ def build_synthesis_problem(  # noqa: PLR0913 - the collective, the machine, and
 
 
 def _plans_within_sketches(name: str) -> bool:
-    """Return whether sketches are among the options of a synthesizer."""
+    """Return whether a synthesizer has sketches as an option."""
     return "sketch" in registry.load(name).Options.__struct_fields__
 
 
@@ -241,10 +249,11 @@ class Synthesis:
     """A result of a synthesizer: a verified schedule and its lower bound, or none.
 
     Attributes:
-        solution: The best one. None: there is none.
+        problem: The problem.
+        solution: Best solution. None: there is none.
         ended: Reason why the search ended early.
         seconds: Duration.
-        events: The last event of each type.
+        events: Last event of each type.
     """
 
     problem: SynthesisProblem
@@ -277,8 +286,9 @@ def synthesize(
     """Return the verified result of a synthesizer.
 
     Args:
-        on_progress: Function that receives each event of the synthesizer.
-        on_first_compile: Function that is called before a compilation without a cache.
+        problem: The problem.
+        on_progress: Called with each event of the synthesizer.
+        on_first_compile: Called before a compilation without a cache.
 
     Raises:
         InputError: The request is not supported, or the options or the sketch do not fit it.
@@ -348,7 +358,14 @@ class SynthesisOutput(Output, frozen=True, kw_only=True):
 def synthesis_output(
     shape: type[OutputT], result: Synthesis, file: Path | None, **fields: object
 ) -> OutputT:
-    """Return the JSON output of a synthesizer, whose own fields are given."""
+    """Return the JSON output of a synthesizer.
+
+    Args:
+        shape: Class of the output.
+        result: Result of the synthesizer.
+        file: File of the schedule. None: not written.
+        fields: Fields of this synthesizer.
+    """
     request, plan = result.problem.request, result.plan
     common: dict[str, object] = {
         "inputs": question_digests(request.topology, request.spec),

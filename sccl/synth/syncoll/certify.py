@@ -1,11 +1,11 @@
-"""Write the certificate of a frontier: one claim after the other, with proofs in files.
+"""Write the certificate of a frontier: claims one after the other, with proofs in files.
 
-The proofs do not repeat the sweep: a candidate is refuted again by the strongest argument that can
-be checked without a solver. These are, in this order: the bandwidth bound, the limit for its steps,
-a packing bound for each way to spread its rounds, and a formula with a DRAT proof for each of
-those. Only if all of them fail, two different solvers are run, and the claim states only that. Each
-ends by effort and not by the clock: the argument of a claim must not depend on the load of the
-machine.
+The proofs do not repeat the sweep. Each candidate is refuted again by the strongest argument that
+can be checked without a solver. These arguments are tried in this order: the bandwidth bound, the
+limit for its number of steps, a packing bound for each round vector, and a formula with a DRAT
+proof for each round vector. Only if all of them fail, two different solvers run, and the claim
+states only that. Arguments end by effort and not by the clock, because a claim must not depend on
+the load of the machine.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _CertificateWriter:
     claims: list[Claim] = field(default_factory=list)
 
     def collect_claims(self) -> Sequence[Claim]:
-        """Return all claims, whose files are written."""
+        """Return all claims, and write their files."""
         topology, spec = self.topology, self.spec
         self.claims += bound_claims(topology, spec)
         algorithms = (point.algorithm for point in self.frontier.points)
@@ -92,13 +92,13 @@ class _CertificateWriter:
         return self.claims
 
     def pareto_claims(self) -> list[ParetoWire]:
-        """Return the claims that points are optimal, each in the class that was searched."""
+        """Return the claims that points are optimal, each in its searched range."""
         covered, unit = self.frontier.covered, self.spec.unit
         assert covered.k is not None
         k, max_chunks = covered.k, covered.max_chunks
         max_chunks = None if max_chunks is None else max_chunks // unit * unit
         points = self.frontier.points
-        # What others claim is refuted anew, so a point that lacks nothing else may be claimed.
+        # Refutations of other origins are proved anew, so such points may be claimed.
         proved = (point.candidate for point in points if point.is_proved or point.proof_origins)
         return [
             ParetoWire(chunks=c.chunks, steps=c.steps, rounds=c.rounds, k=k, max_chunks=max_chunks)
@@ -106,7 +106,7 @@ class _CertificateWriter:
         ]
 
     def any_k_claims(self) -> Iterator[LimitPointWire]:
-        """Yield the claims that points are optimal for every k and C, as far as limits prove it."""
+        """Yield the claims that points are optimal for every k and C, if limits prove it."""
         covered, phases = self.coverage(), dual_of(self.spec).phases
         for point in self.frontier.points:
             c = point.candidate
@@ -117,7 +117,7 @@ class _CertificateWriter:
                 yield LimitPointWire(chunks=c.chunks, steps=c.steps, rounds=c.rounds)
 
     def coverage(self) -> Coverage:
-        """Return the numbers that the claims so far rule out."""
+        """Return the candidates that the claims so far exclude."""
         return Coverage.from_claims(
             self.claims, self.spec, dual_of(self.spec).phases_on(self.topology)
         )
@@ -127,7 +127,7 @@ class _CertificateWriter:
         if not self.frontier.points:
             return
         last = self.frontier.points[-1].steps
-        if self.frontier.points[-1].cost == self.bounds.bandwidth:  # of these the bound says all
+        if self.frontier.points[-1].cost == self.bounds.bandwidth:  # the bound suffices for these
             last -= dual_of(self.spec).phases
         known_limits = {limit.steps: limit for limit in self.frontier.classes[0].limits}
         for steps in range(self.bounds.steps, last + 1, dual_of(self.spec).phases):
@@ -146,7 +146,7 @@ class _CertificateWriter:
         return self.step_limits().step_limit(steps)
 
     def step_limits(self) -> StepLimits:
-        """Return who knows limits; again, as another start leads to other prices."""
+        """Return a new source of limits. Each has its own initial prices."""
         return self.limits(self.topology, self.spec, self.bounds, self.effort_units)
 
     def add_refutations(self) -> None:
@@ -161,7 +161,7 @@ class _CertificateWriter:
                 self.claims.append(claim)
 
     def refute(self, chunks: int, steps: int, rounds: int) -> UnsatWire | None:
-        """Return the claim that a candidate is impossible, if that can be shown in time."""
+        """Return the claim that a candidate is impossible. None: no proof within the effort."""
         question = pose_question(self.topology, self.spec, chunks, steps, rounds)
         phases = question.dual.phases_on(self.topology)
         solved = list(zip(phases, question.instances, strict=True))
@@ -184,7 +184,7 @@ class _CertificateWriter:
         return None
 
     def refute_vectors(self, instance: Instance) -> list[VectorWire]:
-        """Return a reason for every round vector. Nothing if one of them has none."""
+        """Return a reason for every round vector. Empty if one of them has none."""
         round_vectors = list(enumerate_round_vectors(instance.rounds, instance.steps, _MAX_VECTORS))
         if len(round_vectors) > _MAX_VECTORS:
             return []
@@ -203,7 +203,7 @@ class _CertificateWriter:
         return reasons
 
     def discard_files(self, vectors: Sequence[VectorWire]) -> None:
-        """Remove the files of vectors that nothing is claimed of after all: they can be large."""
+        """Remove the files of vectors that are not claimed in the end: they can be large."""
         for vector in vectors:
             for name in (vector.cnf, vector.drat):
                 if name is not None:
@@ -212,10 +212,10 @@ class _CertificateWriter:
     def price_vector(
         self, instance: Instance, rounds: tuple[int, ...], effort: float
     ) -> tuple[VectorWire | None, float]:
-        """Return prices at which the trees of all chunks cost more than these rounds buy, if any.
+        """Return prices at which the trees of all chunks cost more than these rounds buy.
 
         Returns:
-            them, and the effort that it took.
+            The prices (None: not found) and the effort spent.
         """
         proof, spent = self.step_limits().separating_prices(instance, rounds, effort)
         if not proof:
@@ -226,10 +226,10 @@ class _CertificateWriter:
     def prove_vector(
         self, instance: Instance, rounds: tuple[int, ...], effort: float
     ) -> tuple[VectorWire | None, float]:
-        """Write the formula of these rounds and its refutation, and return their files, if any.
+        """Write the formula of these rounds and its refutation.
 
         Returns:
-            them, and the effort that it took.
+            The files (None: no refutation) and the effort spent.
         """
         c = instance.collective
         if (
@@ -254,7 +254,7 @@ class _CertificateWriter:
         return VectorWire(rounds=rounds, cnf=f"{name}.cnf", drat=f"{name}.drat"), spent
 
     def agreeing_solvers(self, instance: Instance) -> tuple[str, ...]:
-        """Return two different solvers that find nothing. Nothing if they do not both say so."""
+        """Return two different solvers that both refute an instance, or an empty tuple."""
         agree = []
         for solver in UNSAT_SOLVERS:
             if isinstance(solve_instance(instance, solver, Effort(units=self.effort_units)), Unsat):
@@ -279,15 +279,18 @@ def write_certificate(  # noqa: PLR0913, PLR0917 - a frontier, and what is spent
     """Write the claims of a frontier and their proofs into a folder. Return the list of claims.
 
     Args:
-        spec: the collective of the frontier.
-        seconds: approximate limit for each proof, converted to effort.
-        notify: called with the candidate being proved, for progress.
-        composed: for allreduce, compositions of any two halves that may be optimal among such.
-        over: for allreduce, the frontier over all classes.
-        limits: source of limits of R/C, and of prices that prove them.
+        topology: The machine.
+        spec: Collective of the frontier.
+        frontier: The frontier.
+        folder: Folder of the certificate.
+        seconds: Approximate limit for each proof, converted to effort.
+        notify: Called with the candidate being proved, for progress.
+        composed: For allreduce, compositions of any two halves that may be optimal among such.
+        over: For allreduce, the frontier over all families.
+        limits: Source of limits of R/C, and of prices that prove them.
 
     Raises:
-        InputError: the folder cannot be written, or contains another certificate.
+        InputError: The folder cannot be written, or contains another certificate.
     """
 
     def make(unfinished: Path) -> Sequence[Claim]:

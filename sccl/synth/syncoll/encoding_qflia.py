@@ -1,8 +1,8 @@
 """SCCL's encoding of an instance (section 3.4) in quantifier-free linear integer arithmetic.
 
-This formula, and no other, is asked of Z3 (:mod:`sccl.synth.syncoll.solve_z3`) and written as
-SMT-LIB 2 for other solvers. For ranks ``u`` and ``v``, a chunk ``c``, and a step ``s`` from 1 to S,
-all variables are Boolean:
+Z3 (:mod:`sccl.synth.syncoll.solve_z3`) solves only this formula. It is also written as SMT-LIB 2
+for other solvers. For ranks ``u`` and ``v``, a chunk ``c``, and a step ``s`` from 1 to S, all
+variables are Boolean:
 
 - ``snd_u_c_v_s``: u sends c to v in step s,
 - ``held_c_v_s``: v holds c after step s,
@@ -41,9 +41,10 @@ class Encoding:
     """C1 to C6 for an instance.
 
     Attributes:
+        instance: The instance.
         text: SMT-LIB 2 script. A solver answers ``sat`` exactly if an algorithm exists.
-        sends: the send of each variable ``snd_u_c_v_s``.
-        extra_rounds: per step the variables ``more_s_j``.
+        sends: Send of each variable ``snd_u_c_v_s``.
+        extra_rounds: Variables ``more_s_j`` of each step.
     """
 
     instance: Instance
@@ -62,7 +63,7 @@ def encode(instance: Instance) -> Encoding:
     """Return C1 to C6 for an instance.
 
     Raises:
-        TooLargeError: there are more than :data:`MAX_SENDS` variables of sends.
+        TooLargeError: There are more than :data:`MAX_SENDS` variables of sends.
     """
     sends = _useful_sends(instance)
     environment = Environment()
@@ -73,7 +74,7 @@ def encode(instance: Instance) -> Encoding:
         return [m.Symbol(name, BOOL) for name in names]
 
     def count(conditions: list[FNode]) -> FNode:
-        """Return how many conditions hold, as an integer."""
+        """Return the number of true conditions, as an integer term."""
         terms = [m.Ite(x, m.Int(1), m.Int(0)) for x in conditions]
         return m.Plus(terms) if terms else m.Int(0)
 
@@ -97,14 +98,14 @@ def encode(instance: Instance) -> Encoding:
         for rank in range(collective.ranks):
             if rank in collective.holders(chunk):
                 continue
-            for s in steps:  # held_c_v_s means what its name says
+            for s in steps:  # definition of held_c_v_s
                 received = m.Or([held(chunk, rank, s - 1), *arriving.get((chunk, rank, s), ())])
                 parts.append(m.Iff(held(chunk, rank, s), received))
             if rank in destinations:
                 parts.append(held(chunk, rank, instance.steps))  # C2
             received_ever = [x for s in steps for x in arriving.get((chunk, rank, s), ())]
-            parts.append(m.LE(count(received_ever), m.Int(1)))  # C3: by C2 exactly 1 if wanted
-    for name, send in sends.items():  # C4: what is sent in step s is held after step s - 1
+            parts.append(m.LE(count(received_ever), m.Int(1)))  # C3: with C2 exactly 1 if wanted
+    for name, send in sends.items():  # C4: a chunk sent in step s is held after step s - 1
         holds = held(send.chunk, send.src, send.step)
         parts.append(m.Implies(m.Symbol(name, BOOL), holds))
     max_rounds = (
@@ -132,8 +133,8 @@ def encode(instance: Instance) -> Encoding:
 def _useful_sends(instance: Instance) -> dict[str, Send]:
     """Return the sends that an algorithm may need, by the names of their variables.
 
-    Before ``step`` a chunk gets no farther than ``step`` links, and an arrival from which no wanted
-    rank can be reached in time is useless.
+    Before ``step`` a chunk is at most ``step`` links away from its source. An arrival is useless if
+    no destination can be reached from there in time.
     """
     successors = instance.topology.successors()
     predecessors = instance.topology.reversed().successors()

@@ -1,11 +1,11 @@
 """The time-indexed model of algorithms that are invariant under symmetries: one variable per orbit.
 
-As in :mod:`sccl.synth.syncoll.encoding_time_indexed`, but for one chunk of each orbit of chunks,
-and for the links of one orbit under its stabiliser together. An orbit of (chunk, link, step) that
-loads a constraint n times counts n times there. By symmetry all constraints of an orbit are loaded
-alike, so one row each is enough.
+It is like :mod:`sccl.synth.syncoll.encoding_time_indexed`, but has variables only for one chunk of
+each orbit of chunks. Links of one orbit under this chunk's stabilizer share a variable. If an orbit
+of (chunk, link, step) loads a constraint n times, it counts n times there. By symmetry all
+constraints of an orbit have equal loads, so one row for each orbit is enough.
 
-A solution is an algorithm. That there is none says nothing of algorithms without the symmetry.
+A solution is an algorithm. If there is none, algorithms without the symmetry may still exist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sccl.topo.symmetry.permutations import Orbits
 
 
 class PathRestriction(Enum):
-    """Which transfers are offered: the fewer, the faster, and the fewer algorithms are left."""
+    """The allowed transfers: with fewer the search is faster, and excludes more algorithms."""
 
     LAYERED = auto()
     """Along shortest paths, without waiting."""
@@ -38,7 +38,7 @@ class PathRestriction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OrbitTransfer:
-    """A variable: in ``step``, ``chunk`` goes over all of ``links``, so do its images."""
+    """A variable: in ``step``, ``chunk`` is sent over all ``links``. So are its images."""
 
     chunk: int
     links: tuple[Edge, ...]
@@ -50,10 +50,14 @@ class OrbitModel:
     """The problem over variables 0 .. len(transfers)-1 and the rounds per step.
 
     Attributes:
+        instance: The instance.
+        symmetries: Generators of the group.
+        transfers: Meaning of each variable.
         arrivals: (variables, needed): exactly one of them is true if needed, else at most one.
         needs: (variable, variables): if the first is true, so is one of the others.
         capacities: (step, chunks per round, ((variable, times), ...)).
-        infeasible_reason: why there is no solution, if that was plain already. Otherwise empty.
+        orbit_sizes: Number of chunks of each orbit, by its first chunk.
+        infeasible_reason: Reason if the instance is known to be infeasible. Otherwise empty.
     """
 
     instance: Instance
@@ -76,11 +80,12 @@ def encode_orbits(
     """Return the model.
 
     Args:
-        symmetries: generators of a group that preserves links, budgets, pre and post.
-        paths: which transfers to offer.
+        instance: The instance.
+        symmetries: Generators of a group that preserves links, budgets, pre and post.
+        paths: Allowed transfers.
 
     Raises:
-        TooLargeError: there would be too many variables.
+        TooLargeError: There would be too many variables.
     """
     orbits = chunk_orbits(instance.collective, symmetries)
     successors = instance.topology.successors()
@@ -129,7 +134,7 @@ class _ChunkEncoding:
         self.instance = instance
         self.holders = instance.collective.holders(self.chunk)
         self.wanted = instance.collective.destinations(self.chunk)
-        # of a single destination the shortest paths there, of several those to any rank
+        # with one destination only shortest paths to it, with several those to any rank
         length = min(after[r] for r in self.holders) if len(self.wanted) == 1 else None
         links = [
             (u, v)
@@ -173,7 +178,7 @@ class _ChunkEncoding:
                 yield tuple(self.incoming[rank]), must
 
     def needs(self) -> Iterable[tuple[int, tuple[int, ...]]]:
-        """Yield each transfer of a rank that has to get the chunk first, and by which it may."""
+        """Yield each transfer from a rank without the chunk, and the earlier transfers to it."""
         for i, transfer in enumerate(self.transfers):
             src = self.ranks.representative(transfer.links[0][0])
             if src not in self.holders:
@@ -189,8 +194,8 @@ def _capacities(
 ) -> tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...]:
     """Return a row per orbit of constraints and step.
 
-    The orbit of a variable has (chunks of the orbit) x (its links) transfers, spread evenly over
-    the orbit of its links. A constraint is loaded by those of its links that are in it.
+    A variable stands for (chunks of the orbit) x (its links) transfers, spread evenly over the
+    orbit of its links. A constraint is loaded by the links of this orbit that it contains.
     """
     topology = instance.topology
     links = Orbits(sorted(topology.edges))
@@ -212,7 +217,7 @@ def _capacities(
         key = (constraint.chunks_per_round, tuple(sorted(pattern.items())))
         if (
             key in seen
-        ):  # constraints of one orbit have one pattern; equal patterns are loaded alike
+        ):  # constraints of one orbit have the same pattern, and equal patterns have equal loads
             continue
         seen.add(key)
         for step in range(instance.steps):

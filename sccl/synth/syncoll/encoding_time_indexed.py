@@ -4,17 +4,17 @@ One Boolean per (chunk, link, step): "the chunk goes over the link in that step"
 abandoned this direct encoding with Z3. It is fast here because a variable exists only if it can
 matter, and current solvers count over Booleans natively.
 
-With dist_pre(n) the distance of n from the chunk's sources and dist_post(n) the distance from n to
-the nearest rank that wants it, a transfer over (u, v) in step s (from 0) is kept if
+Let dist_pre(n) be the distance of n from the chunk's sources, and dist_post(n) the distance from n
+to the nearest destination. A transfer over (u, v) in step s (from 0) has a variable if
 
     dist_pre(u) <= s  and  s + 1 + dist_post(v) <= S.
 
 Constraints, with SCCL's numbers for their counterparts:
 
-* exactly one arrival of a chunk on a rank that wants it, at most one elsewhere (C2, C3);
-* a transfer needs an earlier arrival of the chunk at its sender (C1, C4);
-* the transfers of each bandwidth constraint in a step number at most b * r_s (C5);
-* the rounds add up: sum r_s = R (C6).
+* A chunk arrives exactly once at each destination, and at most once at other ranks (C2, C3).
+* A transfer needs an earlier arrival of the chunk at its sender (C1, C4).
+* The number of transfers of each bandwidth constraint in a step is at most b * r_s (C5).
+* The rounds add up: sum r_s = R (C6).
 
 Tried without success: ordering the chunks of a source by their arrival on *several* ranks
 (lexicographically) costs more clauses than it prunes. Arrival on one rank is used.
@@ -36,7 +36,7 @@ from sccl.core.topology import UNREACHED, distances
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A Boolean variable: ``chunk`` goes over ``(src, dst)`` in ``step``, counted from 0."""
+    """A Boolean variable: ``chunk`` is sent over ``(src, dst)`` in ``step``, counted from 0."""
 
     chunk: int
     src: int
@@ -46,7 +46,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """At most ``chunks_per_round * r_step`` of ``transfers`` happen."""
+    """A constraint: at most ``chunks_per_round * r_step`` of ``transfers`` are true."""
 
     step: int
     chunks_per_round: int
@@ -58,13 +58,14 @@ class TransferModel:
     """The problem over variables 0 .. len(transfers)-1 and the rounds r_0 .. r_{S-1} >= 1.
 
     Attributes:
-        exactly_one: sets of variables of which exactly one is true.
-        at_most_one: sets of variables of which at most one is true.
+        instance: The instance.
+        transfers: Meaning of each variable.
+        exactly_one: Sets of variables of which exactly one is true.
+        at_most_one: Sets of variables of which at most one is true.
         needs: (variable, variables): if the first is true, so is one of the others.
-        capacities: the bandwidth constraints.
+        capacities: Bandwidth constraints.
         max_rounds_per_step: R - S + 1, the rounds of a step if all others have one round.
-        infeasible_reason: reason for there being no solution, if it is already known. Otherwise
-            empty.
+        infeasible_reason: Reason if the instance is known to be infeasible. Otherwise empty.
     """
 
     instance: Instance
@@ -82,7 +83,7 @@ MAX_TRANSFERS = 2_000_000
 
 
 def count_variables(instance: Instance) -> int:
-    """Return how many variables the model of ``instance`` has, without building it."""
+    """Return the number of variables of the model of ``instance``, without building it."""
     windows = _windows(instance)
     return sum(
         len(chunks) * sum(len(steps) for _, _, steps in windows[key])
@@ -94,9 +95,9 @@ def encode(instance: Instance, *, break_symmetry: bool = True) -> TransferModel:
     """Return the model of ``instance``.
 
     Args:
-        instance: the question.
-        break_symmetry: order the interchangeable chunks of each class; loses no verdict, but keeps
-            only one of the algorithms that differ by renaming chunks.
+        instance: The instance.
+        break_symmetry: Whether to order the interchangeable chunks of each class. This preserves
+            feasibility, but only one of the algorithms that differ by renaming chunks.
     """
     transfers = _transfers(instance)
     arrivals: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -138,7 +139,7 @@ _ChunkClass = tuple[frozenset[Rank], frozenset[Rank]]
 
 
 def _windows(instance: Instance) -> dict[_ChunkClass, list[tuple[int, int, range]]]:
-    """Return, for the chunks of each (holders, wanted), the links and the steps they may use."""
+    """Return, for each class of chunks, the links and the steps in which each is useful."""
     successors = instance.topology.successors()
     predecessors = instance.topology.reversed().successors()
     edges = sorted(instance.topology.edges)
@@ -165,7 +166,7 @@ def _transfers(instance: Instance) -> tuple[Transfer, ...]:
 
 
 def _capacities(instance: Instance, transfers: Sequence[Transfer]) -> tuple[Capacity, ...]:
-    """Return the bandwidth constraints that can bind at all."""
+    """Return the bandwidth constraints that can be tight."""
     users: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for i, t in enumerate(transfers):
         users[t.src, t.dst, t.step].append(i)
@@ -181,11 +182,11 @@ def _capacities(instance: Instance, transfers: Sequence[Transfer]) -> tuple[Capa
 def _order_chunks(
     instance: Instance, arrivals: dict[tuple[int, int], list[int]]
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """Order interchangeable chunks by how each arrives on one rank that all of them must reach.
+    """Order interchangeable chunks by their arrivals on one rank that all of them must reach.
 
-    Chunks with the same holders and the same wanted ranks can be renamed freely, so some solution
-    has them sorted by the position of their arrival in the (common) list of arrivals. An arrival of
-    the next chunk at position i needs one of this chunk at a position up to i.
+    Chunks with the same holders and the same destinations can be renamed freely. So some solution
+    has them sorted by the position of their arrival in the common list of arrivals. An arrival of
+    the next chunk at position i requires one of this chunk at a position up to i.
     """
     needs: list[tuple[int, tuple[int, ...]]] = []
     for (holders, wanted), chunks in instance.collective.chunk_classes().items():
@@ -202,17 +203,18 @@ def _order_chunks(
 def decode(
     model: TransferModel, chosen: Iterable[int], rounds_per_step: Sequence[int]
 ) -> Algorithm:
-    """Return the algorithm of a solution, without arrivals that nobody uses.
+    """Return the algorithm of a solution, without unused arrivals.
 
     Args:
-        chosen: the variables that are true.
+        model: The model.
+        chosen: Indices of the true variables.
         rounds_per_step: r_0 .. r_{S-1}.
     """
     picked = [model.transfers[i] for i in chosen]
     collective = model.instance.collective
     useful = {(t.chunk, t.dst) for t in picked if t.dst in collective.destinations(t.chunk)}
     sends = []
-    for t in sorted(picked, key=lambda t: -t.step):  # users of a chunk before its arrival
+    for t in sorted(picked, key=lambda t: -t.step):  # sends of a chunk before its arrival
         if (t.chunk, t.dst) in useful:
             useful.add((t.chunk, t.src))
             sends.append(Send(Step(t.step), ChunkId(t.chunk), Rank(t.src), Rank(t.dst)))

@@ -1,16 +1,18 @@
-"""The greedy: step by step each rank receives the most urgent chunks.
+"""Schedule greedily: step by step each rank receives the most urgent chunks.
 
-In a step a rank's links are matched with chunks: first those that must come nearer in this step to
-be in time, then those that the fewest ranks hold. Each chunk finds a place if others can make room
-for it (Kuhn's augmenting paths), and as ranks receive independently, no rank's choice restricts
-another. If that fails, it restarts with other tie-breaking and extra rounds in other steps.
+In a step the incoming links of a rank are matched with chunks. Chunks that must come closer to a
+destination in this step to be in time are matched first, then the chunks that the fewest ranks
+hold. The matching uses augmenting paths (Kuhn). Ranks receive independently, so no rank's choice
+restricts another. If an attempt fails, the next one has other tie-breaking and extra rounds in
+other steps.
 
-Pure Python for small machines: it finds all allgathers and broadcasts of SCCL's Tables 4 and 5 in
-0.3 to 9 ms, where CP-SAT takes up to 0.7 s. A failure proves nothing.
+It is pure Python for small machines. It finds all allgathers and broadcasts of SCCL's Tables 4 and
+5 in 0.3 to 9 ms, where CP-SAT takes up to 0.7 s. A failure proves nothing.
 
-For gather and alltoall, where each chunk goes to one rank only, more than a few attempts do not
-pay: half of the former are not found (as flows, :mod:`sccl.synth.constructions.scatter_flow` finds
-all), and CP-SAT is faster on those of the latter that fill all links.
+For gather and alltoall, in which each chunk has one destination, more than a few attempts are not
+worth their time. It does not find half of the gathers, and
+:mod:`sccl.synth.constructions.scatter_flow` finds all of them as flows. CP-SAT is faster on
+alltoalls that use all links fully.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ _SHAPES_PER_PASS = 12  # of rounds by step, before single rounds are moved by ch
 def schedule_greedily(instance: Instance, seed: int = 0) -> Algorithm | None:
     """Return an algorithm, not verified yet. None: none was found, which proves nothing.
 
-    Machines with shared budgets are left to solvers: there the arrivals of ranks depend on each
-    other.
+    Machines with shared budgets are left to solvers, because on them the arrivals of ranks depend
+    on each other.
     """
     topology, collective = instance.topology, instance.collective
     size = collective.num_chunks * len(topology.links) * instance.steps
@@ -59,7 +61,7 @@ def schedule_greedily(instance: Instance, seed: int = 0) -> Algorithm | None:
 
 
 def _round_shapes(instance: Instance, rng: random.Random) -> Iterator[tuple[int, ...]]:
-    """Yield rounds by step: even ones, with the remainder in late steps first, then random ones."""
+    """Yield rounds of each step: even ones, extra rounds in late steps first, then random ones."""
     steps = instance.steps
     each, left = divmod(instance.rounds, steps)
     even = (each,) * steps
@@ -97,20 +99,20 @@ class _GreedySearch:
             ]
             for row in self.distance
         ]
-        """Of each rank and number of steps, the ranks that are within reach."""
+        """Ranks within a number of steps from each rank, by rank and steps."""
 
     def is_unicast(self) -> bool:
-        """Return whether every chunk goes to one rank at most."""
+        """Return whether every chunk goes to at most one other rank."""
         rows = zip(self.holders, self.wanted, strict=True)
         return all((wanted & ~held).bit_count() <= 1 for held, wanted in rows)
 
     def is_reachable_in_time(self) -> bool:
-        """Return whether every chunk can reach, alone, all that want it."""
+        """Return whether every chunk can reach its destinations in time, without contention."""
         rows = zip(self.holders, self.wanted, strict=True)
         return not any(wanted & ~self.reachable_ranks(held, self.steps) for held, wanted in rows)
 
     def reachable_ranks(self, held: int, steps: int) -> int:
-        """Return the ranks that some ranks reach in so many steps."""
+        """Return the ranks that can be reached from ``held`` in a number of steps."""
         reached_ranks = 0
         for rank in range(self.ranks):
             if held >> rank & 1:
@@ -118,7 +120,7 @@ class _GreedySearch:
         return reached_ranks
 
     def attempt(self, rounds: tuple[int, ...], rng: random.Random) -> list[Send] | None:
-        """Return the sends of one attempt. None: something is late."""
+        """Return the sends of one attempt. None: a chunk is late."""
         held, sends = list(self.holders), list[Send]()
         for step, many in enumerate(rounds):
             after = _GreedyStep(self, held, self.steps - step - 1, rng)
@@ -137,9 +139,9 @@ class _GreedyStep:
     """A step of an attempt.
 
     Attributes:
-        steps_left: steps after this one.
-        urgent: of each chunk the ranks that it must come nearer to in this step, and has not yet.
-        holders_after: of each chunk the ranks that hold it after the step.
+        steps_left: Number of steps after this one.
+        urgent: Ranks that each chunk must come closer to in this step, and has not yet.
+        holders_after: Ranks that hold each chunk after the step.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class _GreedyStep:
         self.is_in_transit = [False] * len(held)
 
     def receive(self, rank: int, rounds: int) -> Iterator[tuple[int, int]]:
-        """Yield the chunks that a rank receives, and from whom."""
+        """Yield the chunks that a rank receives, and their senders."""
         links = [(src, lanes * rounds) for src, lanes in self.search.incoming[rank]]
         places = _LinkMatching(links, self.holders_before)
         room = sum(many for _, many in links)
@@ -172,7 +174,8 @@ class _GreedyStep:
     def _candidates(self, rank: int) -> Iterator[tuple[bool, int, float, int]]:
         """Yield useful chunks to receive: not urgent, rarity or lateness, random number, chunk.
 
-        A chunk that only one rank still wants goes one way: towards it, the farthest first.
+        A chunk with only one missing destination takes one path towards it. The farthest chunk
+        comes first.
         """
         bit, near = 1 << rank, self.search.within_reach[rank][self.steps_left]
         for chunk, missing in enumerate(self.missing):
@@ -191,7 +194,7 @@ class _GreedyStep:
             yield not urgent, rare, self.rng.random(), chunk
 
     def _is_nearest_holder(self, chunk: int, missing: int, far: int) -> bool:
-        """Return whether nobody who holds a chunk is as near to the one that wants it."""
+        """Return whether no holder of a chunk is as close to the only missing destination."""
         wanting = missing.bit_length() - 1
         held, rows = self.holders_before[chunk], self.search.distance
         return far != UNREACHED and all(
@@ -202,18 +205,18 @@ class _GreedyStep:
 
 
 class _LinkMatching:
-    """The links into a rank, and the chunks on each."""
+    """The links into a rank, and the chunks matched with each."""
 
     def __init__(self, links: list[tuple[int, int]], held: list[int]) -> None:
         self.links, self.holders = links, held
         self.load: dict[int, list[int]] = {src: [] for src, _ in links}
 
     def match(self, chunk: int) -> bool:
-        """Find a place for a chunk, and return whether there is one."""
+        """Match a chunk with a link. Return whether this is possible."""
         return self._augment(chunk, set())
 
     def matched_pairs(self) -> Iterator[tuple[int, int]]:
-        """Yield chunks, and from whom they come."""
+        """Yield the matched chunks, and their senders."""
         for src, chunks in self.load.items():
             for chunk in chunks:
                 yield chunk, src
@@ -237,5 +240,5 @@ class _LinkMatching:
 
 
 def _bit_set(ranks: Iterable[int]) -> int:
-    """Return a set of ranks as bits."""
+    """Return a set of ranks as a bit mask."""
     return sum(1 << rank for rank in ranks)

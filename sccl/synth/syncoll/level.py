@@ -1,4 +1,4 @@
-"""The state of the candidates of one number of steps, and the next one to solve."""
+"""The state of the candidates of one number of steps, and the choice of the next one to solve."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Level:
 
     Attributes:
         steps: S.
-        undecided: Cheapest first, each cheaper than the best.
-        refuted: Those that have no algorithm.
-        open: Those on which the solver gave up.
-        best: The cheapest that has an algorithm.
-        is_queried: Whether the oracle was asked about the cheapest of them.
-        is_limit_asked: Whether the oracle was asked for the limit of R/C.
+        undecided: Undecided candidates that are cheaper than the best, the cheapest first.
+        refuted: Candidates without an algorithm.
+        open: Candidates on which the solver gave up.
+        best: The cheapest candidate with an algorithm.
+        is_queried: Whether the oracle has been asked for the cheapest candidate.
+        is_limit_asked: Whether the oracle has been asked for the limit of R/C.
     """
 
     steps: int = 0
@@ -35,11 +35,11 @@ class Level:
     is_limit_asked: bool = False
 
     def next_candidate(self) -> Candidate:
-        """Return the cheapest undecided candidate at first, then the middle one."""
+        """Return the cheapest undecided candidate first, then the middle one."""
         return _choose_candidate(self.undecided, asked=self.is_queried)
 
     def upcoming_candidates(self) -> Iterator[Candidate]:
-        """Yield the next candidate, then those that come after it by any answers, breadth first."""
+        """Yield the next candidate, then its possible successors after any answers."""
         queue = [(self.is_queried, self.undecided)]
         seen: set[Candidate] = set()
         for asked, undecided in queue:
@@ -77,7 +77,7 @@ class Level:
                 gone = [c for c in self.undecided if answer.best and c.cost < answer.best]
                 still = (OpenCandidate(c, reason) for c in dict.fromkeys((candidate, *gone)))
                 left = tuple(c for c in self.undecided if c != candidate and c not in gone)
-                # what is known of the first is likely to be the cheapest that is left
+                # the outcome of the first is likely to be that of the cheapest that is left
                 asked = level.is_queried and (bool(self.open) or answer.best is None)
                 return replace(level, is_queried=asked, undecided=left, open=(*self.open, *still))
 
@@ -114,10 +114,9 @@ class Level:
         seconds: float = 0.0,
         origin: Origin = Origin.THIS_PROCESS,
     ) -> Level:
-        """Return the state without these candidates. ``seconds`` are the first one's.
+        """Return the state without these candidates. ``seconds`` is the time for the first one.
 
-        Refutations of other origins that this process repeats count as its refutations from then
-        on.
+        If this process repeats a refutation of another origin, it becomes the origin.
         """
         again = {
             r.candidate

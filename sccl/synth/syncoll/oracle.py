@@ -1,7 +1,7 @@
-"""The oracle of a sweep: all that stands between a search and a solver.
+"""The oracle of a sweep: the interface between the search and solvers.
 
-An instance that the store holds is not solved again. Otherwise this process solves it, or a worker
-process or a Dask cluster, perhaps ahead of the query. Then the store keeps the answer.
+An instance whose answer is in the store is not solved again. Otherwise this process solves it, or a
+worker process or a Dask cluster, perhaps ahead of the query. Then the store keeps the answer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ each.
 
 @dataclass(frozen=True, slots=True)
 class QueryConfig:
-    """All that decides an answer; plain values, to be sent to workers."""
+    """All settings that affect an answer. They are plain values, which are sent to workers."""
 
     solver: str
     symmetry: str
@@ -87,13 +87,14 @@ def answer_json(config: QueryConfig, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Answers instances, and hears of those to come.
+    """Answers instances, and learns the likely next ones.
 
     Attributes:
-        store: store for looking up and keeping answers. None: none.
-        ahead: worker processes or a cluster. None: this process solves.
-        connection: the cluster's. None: there is none.
-        trusted: the origins whose unsat the user accepts without verification.
+        config: Settings of the queries.
+        store: Store of answers. None: no store.
+        ahead: Worker processes or a cluster. None: this process solves.
+        connection: Connection to the cluster. None: no cluster.
+        trusted: Origins whose unsat the user accepts without verification.
     """
 
     config: QueryConfig
@@ -103,10 +104,10 @@ class Oracle:
     trusted: frozenset[Origin] = field(default_factory=frozenset)
 
     def answer(self, instance: Instance) -> Answer:
-        """Return the stored answer, or else solve and store.
+        """Return the stored answer. Otherwise solve the instance and store the answer.
 
         Raises:
-            SolverError: the solver, a worker, or the cluster broke.
+            SolverError: The solver, a worker, or the cluster failed.
         """
         if (stored := self._recall(instance)) is not None:
             return stored
@@ -117,10 +118,10 @@ class Oracle:
         return answer
 
     def prefetch(self, instances: Iterable[Instance]) -> None:
-        """Have likely next instances solved ahead, unless the store has their answers.
+        """Start to solve likely next instances, unless the store has their answers.
 
         Raises:
-            SolverError: the cluster no longer answers.
+            SolverError: The cluster no longer answers.
         """
         if self.ahead is None:
             return
@@ -132,7 +133,7 @@ class Oracle:
             raise self.connection.failure_error(error) from error
 
     def _recall(self, instance: Instance) -> Answer | None:
-        """Return the stored answer. None: the instance has to be solved."""
+        """Return the stored answer. None: the instance must be solved."""
         if self.store is None:
             return None
         config = self.config
@@ -169,8 +170,8 @@ class Oracle:
             return derived
         if unsat.origin in self.trusted:
             return replace(unsat, trusted=True)
-        # The user's own store is to have answers of this version and these solvers again. A solver
-        # of a cluster would not verify what a cluster said.
+        # Answers of another version in the user's own store are replaced by those of this version.
+        # A solver of a cluster cannot verify a cluster's answer.
         is_outdated = unsat.origin is Origin.OTHER_VERSION
         is_solved_here = unsat.origin is Origin.CLUSTER and self.connection is None
         return None if is_outdated or is_solved_here else unsat
@@ -184,10 +185,10 @@ def open_oracle(
     store: Store | None = None,
     trusted: frozenset[Origin] = frozenset(),
 ) -> Iterator[Oracle]:
-    """Provide an oracle, with the processes or the cluster that it asks.
+    """Provide an oracle, with its worker processes or cluster.
 
     Raises:
-        InputError: the number of jobs is invalid, or the cluster's address or TLS files are.
+        InputError: The number of jobs, the cluster's address, or a TLS file is invalid.
         ToolError: Dask is not installed, or the cluster does not answer.
     """
     if not 1 <= jobs <= MAX_JOBS:
@@ -215,10 +216,10 @@ def open_oracle(
 
 @contextmanager
 def open_query_oracle(topology: Topology, spec: Spec, settings: Settings) -> Iterator[Oracle]:
-    """Provide the oracle for a collective that the user's settings describe.
+    """Provide the oracle for a collective with the user's settings.
 
     Raises:
-        InputError: the settings do not fit the collective and the topology.
+        InputError: The settings do not fit the collective and the topology.
         ToolError: Dask is not installed, or the cluster does not answer.
     """
     config = _query_config(topology, spec, settings, settings.effort)
@@ -231,28 +232,27 @@ def open_query_oracle(topology: Topology, spec: Spec, settings: Settings) -> Ite
 
 
 def few_chunk_solver(topology: Topology, spec: Spec, settings: Settings) -> InstanceSolver:
-    """Return a function that searches algorithms of few chunks at a limit, with little effort.
+    """Return a function that searches for algorithms with few chunks at a limit, with low effort.
 
     Raises:
-        InputError: the settings do not fit the collective and the topology.
+        InputError: The settings do not fit the collective and the topology.
     """
     little = Effort(None, settings.effort.seed, settings.capped_units(_MAX_UNITS))
     return partial(_solve_few_chunks, _query_config(topology, spec, settings, little))
 
 
 def resolve_symmetry(topology: Topology, spec: Spec, symmetry: str) -> str:
-    """Return the symmetry to use; small machines need none unless one is asked for.
+    """Return the symmetry to use. "auto" means none on small machines.
 
     Raises:
-        InputError: there is no such symmetry, or those given are none of the machine and the
-            collective.
+        InputError: The symmetry does not exist, or is none of the machine and the collective.
     """
     if symmetry not in {"auto", "none"}:
         dual = dual_of(spec)
         for phase in dual.phases_on(topology):
             candidate_groups(
                 phase.topology, dual.spec.at(dual.spec.unit), symmetry
-            )  # raises if they are none of it
+            )  # raises an error if they are no symmetries
     return "none" if symmetry == "auto" and topology.ranks < _MIN_SYMMETRIC_RANKS else symmetry
 
 
@@ -265,9 +265,9 @@ def _query_config(
 
 
 def _solve_few_chunks(config: QueryConfig, instance: Instance) -> Answer:
-    """Ask the solver. If it is the default one, then another, which is good at other instances.
+    """Ask the solver. If the default solver finds no answer, ask CaDiCaL.
 
-    Instances that are too large for that are asked for under symmetry alone.
+    Larger instances are only solved with symmetry.
     """
     size = instance.collective.num_chunks * len(instance.topology.links) * instance.steps
     units = config.effort.units or _MAX_UNITS

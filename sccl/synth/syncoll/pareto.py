@@ -5,15 +5,15 @@ candidates with far fewer queries:
 
 - A lower bound on R/C for S steps refutes cheaper candidates before any query.
 - The cheapest candidate of S steps is tried first, then the middle one of those left. The paper
-  tries them by ascending R/C. Where bounds take long, the dearest ones come first, so that an
-  algorithm is known early.
+  tries them by ascending R/C. If bounds are slow, the most expensive candidates come first, so that
+  an algorithm is known early.
 - A refutation carries to every candidate with no more rounds and no fewer chunks
   (:meth:`Candidate.implies_unsat`). A solution makes all more expensive candidates irrelevant.
 - The limit of R/C for S steps takes longer than the lower bound. It is computed once the cheapest
   candidate has no algorithm, or at first if it is quick and there is no lower bound.
 
-A candidate on which the solver gives up stays open. It never closes anything: a point that it might
-dominate is reported as the best found, not as proved.
+If the solver gives up on a candidate, the candidate stays open. A point that it might dominate is
+reported as the best found, not as proved.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class CandidateOracle(Protocol):
 
     @property
     def asks_dearest_first(self) -> bool:
-        """Return whether to ask for candidates of the largest R/C before any bound."""
+        """Return whether to ask for the candidates of the largest R/C before any bound."""
         ...
 
     def answer(self, candidate: Candidate, search: ParetoSearch) -> Answer:
-        """Return whether a candidate has an algorithm. ``search`` names the likely next ones."""
+        """Return whether a candidate has an algorithm. ``search`` lists likely next ones."""
         ...
 
     def quick_bound(self, steps: int) -> tuple[StepLimit | None, float]:
@@ -95,18 +95,18 @@ def pareto_synthesize(
 
     Comments name the lines of Algorithm 1. Its lines 2 to 4 are the attributes of the search space,
     and lines 8 and 9 are the oracle: the instance, and the solver. A keyboard interrupt ends the
-    search. All that is undecided is then open.
+    search. All undecided candidates are then open.
 
     Args:
         space: The candidates.
-        oracle: Decides them.
-        report: Receives the search after each number of steps.
+        oracle: Source of answers.
+        report: Called with the search after each number of steps.
     """
     search, interrupted, reached = ParetoSearch(space), False, 0
     probes: dict[Candidate, Answer] = {}
     try:
         for candidate, answer in _probe_dearest(search, oracle):
-            probes[candidate] = answer  # noqa: PERF403 - an interrupt leaves those before it
+            probes[candidate] = answer  # noqa: PERF403 - an interrupt keeps earlier answers
         for steps in space.step_counts:  # line 5 of Algorithm 1
             search, reached = search.start_level(steps), steps  # line 6: the set A
             search = search.record_probes(probes)
@@ -118,7 +118,7 @@ def pareto_synthesize(
                     candidate = search.level.next_candidate()
                     # line 9, SMT
                     answer = probes.get(candidate) or oracle.answer(candidate, search)
-                    search = search.record(answer, candidate)  # line 13: SAT leaves cheaper ones
+                    search = search.record(answer, candidate)  # line 13: SAT keeps cheaper ones
             search = search.finish_level()
             report(search)  # line 10, if there is an algorithm
             if search.best_cost == space.bandwidth:  # line 11
@@ -131,9 +131,9 @@ def pareto_synthesize(
 def _probe_dearest(
     search: ParetoSearch, oracle: CandidateOracle
 ) -> Iterator[tuple[Candidate, Answer]]:
-    """Yield the answer for the dearest candidate of each S, up to the first that has an algorithm.
+    """Yield the answer for the most expensive candidate of each S, up to the first solved one.
 
-    Bounds and hard candidates of small S may take minutes, and then an algorithm is known.
+    Bounds and hard candidates of small S may take minutes. An algorithm is then already known.
     """
     for steps in search.space.step_counts if oracle.asks_dearest_first else ():
         level = search.start_level(steps)
@@ -149,10 +149,12 @@ def _finish_by_probes(
 ) -> ParetoSearch:
     """Return an interrupted search with the answers for levels that it has not reached.
 
-    All that is undecided at these levels is open.
+    All other candidates of these levels are open.
 
     Args:
-        reached: The last S that it has reached.
+        search: The search.
+        probes: Answers for the most expensive candidates.
+        reached: The last S that the search has reached.
     """
     search = search.finish_level()
     for candidate, answer in probes.items():
@@ -176,7 +178,7 @@ def _refute_by_bounds(search: ParetoSearch, oracle: CandidateOracle) -> ParetoSe
 
 @dataclass(frozen=True, slots=True)
 class LevelOptimum:
-    """The cheapest candidate of a number of steps that has an algorithm.
+    """The cheapest candidate of a number of steps with an algorithm.
 
     Attributes:
         candidate: The candidate.
@@ -201,11 +203,11 @@ class ParetoSearch:
 
     Attributes:
         space: The candidates.
-        level: Candidates of the current number of steps. Empty between two of them.
-        optima: Optima of earlier numbers of steps, where they improve R/C.
-        refuted: Refuted candidates of earlier numbers of steps.
-        open: Their undecided candidates that would improve R/C.
-        limits: Limits of R/C, or lower bounds on it, by number of steps.
+        level: Candidates of the current number of steps. Empty between two levels.
+        optima: Optima of earlier levels that improve R/C.
+        refuted: Refuted candidates of earlier levels.
+        open: Undecided candidates of earlier levels that would improve R/C.
+        limits: Limits of R/C, or lower bounds on it, for numbers of steps.
         stop_reason: Bandwidth bound, largest S, or interrupt.
     """
 
@@ -224,11 +226,11 @@ class ParetoSearch:
 
     @property
     def current_limit(self) -> StepLimit | None:
-        """Return the limit of this level, or the lower bound, if it is known."""
+        """Return the limit or lower bound of this level. None: it is not known."""
         return next((x for x in self.limits if x.steps == self.level.steps), None)
 
     def upcoming_candidates(self) -> Iterator[Candidate]:
-        """Yield the candidates that are likely to be asked for, the next one first."""
+        """Yield the candidates that are likely to be queried, the next one first."""
         yield from self.level.upcoming_candidates()
         following = self.level.steps + self.space.dual.phases
         if following <= self.space.last_steps:
@@ -243,9 +245,9 @@ class ParetoSearch:
         return replace(self, level=self.level.record(answer, candidate))
 
     def record_probes(self, probes: Mapping[Candidate, Answer]) -> ParetoSearch:
-        """Return the search after an answer that came before this level.
+        """Return the search after an answer from before this level.
 
-        An unsat counts once its candidate is next: a bound may refute more.
+        An unsat counts only when its candidate is next, because a bound may refute more.
         """
         for candidate in self.level.undecided:
             if isinstance(answer := probes.get(candidate), Sat | Unknown):
@@ -326,7 +328,7 @@ def _level_optimum(search: ParetoSearch, candidate: Candidate) -> LevelOptimum:
 def _proof_origins(search: ParetoSearch, candidate: Candidate) -> tuple[Origin, ...]:
     """Return the origins, other than this process, of refutations of dominating candidates.
 
-    Empty also if a dominating candidate is open and nobody claims that it has no algorithm.
+    The result is also empty if a dominating candidate is open without any claim of infeasibility.
     """
     origins: set[Origin] = set()
     for entry in search.open:
@@ -339,7 +341,7 @@ def _proof_origins(search: ParetoSearch, candidate: Candidate) -> tuple[Origin, 
 
 
 def _met_bounds(search: ParetoSearch, candidate: Candidate) -> tuple[str, ...]:
-    """Return which of the lower bounds a candidate meets."""
+    """Return the names of the lower bounds that a candidate attains."""
     met = ("latency",) if candidate.steps == search.space.min_steps else ()
     if candidate.cost == search.space.bandwidth:
         return (*met, "bandwidth")

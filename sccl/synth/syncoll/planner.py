@@ -1,6 +1,6 @@
-"""An algorithm for a size: the fastest point of a sweep, or the one of given (C, S, R).
+"""Plan an algorithm for a size: the fastest point of a sweep, or the one of given (C, S, R).
 
-Times are those of SCCL section 3.6, exact: ``S * alpha + R/C * L * beta`` with the costs of the
+Times are exact values of SCCL section 3.6: ``S * alpha + R/C * L * beta`` with the costs of the
 slowest link.
 """
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return the fastest algorithm that is found for the size, or that of (C, S, R).
+    """Return the fastest algorithm of a sweep for the size, or the one of given (C, S, R).
 
     Raises:
-        InputError: the options do not fit the request.
-        KeyboardInterrupt: the user interrupted before anything was found.
+        InputError: The options do not fit the request.
+        KeyboardInterrupt: The user interrupted before there was an algorithm.
     """
     if (options.chunks, options.steps, options.rounds) == (None, None, None):
         return find_fastest(request, options, effort, notify)
@@ -51,11 +51,11 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
 
 
 def find_fastest(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return the point of a sweep that takes the least time for the request's size.
+    """Return the point of a sweep with the least time for the request's size.
 
     Raises:
-        InputError: the options do not fit the request.
-        KeyboardInterrupt: the user interrupted before anything was found.
+        InputError: The options do not fit the request.
+        KeyboardInterrupt: The user interrupted before there was an algorithm.
     """
     units = SWEEP_LIMIT_UNITS if effort.units is None else min(effort.units, SWEEP_LIMIT_UNITS)
     frontier = sweep(
@@ -80,11 +80,11 @@ def find_fastest(request: Request, options: Options, effort: Effort, notify: Not
 
 
 def solve_candidate(request: Request, options: Options, effort: Effort) -> Outcome:
-    """Return the algorithm of C chunks, S steps and R rounds that the options ask for.
+    """Return the algorithm with the C chunks, S steps, and R rounds of the options.
 
     Raises:
-        InputError: only some of the three are given, or they do not fit the request.
-        KeyboardInterrupt: the user interrupted.
+        InputError: Only some of the three are given, or they do not fit the request.
+        KeyboardInterrupt: The user interrupted.
     """
     chunks, steps, rounds = options.chunks, options.steps, options.rounds
     if chunks is None or steps is None or rounds is None:
@@ -113,7 +113,7 @@ def _instance_solver(request: Request, options: Options, effort: Effort) -> Inst
 
 
 def _fastest_point(request: Request, frontier: SweepFrontier) -> Solution | None:
-    """Return the fastest point, the one of fewest steps of several. None: there is no point."""
+    """Return the fastest point, with the fewest steps if several are equal. None: no point."""
     if not frontier.points:
         return None
     times = [_time_us(request, point.steps, point.cost) for point in frontier.points]
@@ -130,11 +130,13 @@ def _time_bound(
 ) -> PlanBound:
     """Return a lower bound on time for every k and C.
 
-    The limit of R/C for a number of steps holds for every smaller one, and the bandwidth bound for
-    all: so the minimum time is at the fewest steps, or just beyond one whose limit is known.
+    The limit of R/C for a number of steps holds for every smaller number, and the bandwidth bound
+    for all. So the minimum time is at the fewest steps, or one step after a known limit.
 
     Args:
-        limits: limits by number of steps, ascending.
+        request: The request.
+        bounds: Lower bounds on S and R/C.
+        limits: Limits for numbers of steps, ascending.
     """
     times = []
     steps = bounds.steps
@@ -147,7 +149,7 @@ def _time_bound(
 
 
 def _time_us(request: Request, steps: int, bandwidth_cost: Fraction) -> Fraction:
-    """Return microseconds, of the decimals that the machine states."""
+    """Return the time in microseconds, exact for the decimal costs of the machine."""
     costs = Costs.from_topology(request.topology)
     per_byte = 1 / (Fraction(str(costs.gb_per_s)) * 1000)
     alpha = Fraction(str(costs.alpha_us))

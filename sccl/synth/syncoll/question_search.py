@@ -21,7 +21,7 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
     """Return whether a question has an algorithm.
 
     Raises:
-        InputError: some rank cannot be reached, or the settings do not fit the question.
+        InputError: A rank cannot be reached, or the settings do not fit the question.
     """
     require_reachable(question.instances)
     chunks, symmetry = question.collective.chunks, settings.symmetry
@@ -40,9 +40,9 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
 
 
 def _downgrade_distrusted(answer: Answer) -> Answer:
-    """Return an answer; unknown instead of an unsat that nobody verified and the user distrusts.
+    """Return an answer. An unsat that is neither verified nor trusted becomes unknown.
 
-    Neither an exit code nor a verdict has room for a mark.
+    Exit codes and verdicts cannot carry a mark for unverified answers.
     """
     if not isinstance(answer, Unsat) or answer.is_accepted:
         return answer
@@ -52,7 +52,7 @@ def _downgrade_distrusted(answer: Answer) -> Answer:
 
 
 def _constructed_answer(spec: Spec, question: Question) -> Sat | None:
-    """Return an allreduce of dimensions, which needs no search. None: they make none."""
+    """Return an allreduce by clique exchange, without search. None: not possible."""
     if not is_allreduce(spec) or spec.post.pattern:
         return None
     begin = time.perf_counter()

@@ -84,10 +84,13 @@ def build_settings(
     """Return the settings of a search.
 
     Args:
+        search: Options of the solver.
         timeout_s: Seconds per query. None: no limit.
+        store: Options of the store. None: defaults.
+        workers: Options of workers. None: defaults.
 
     Raises:
-        InputError: There is no such solver, a number is out of range, or options contradict each
+        InputError: The solver does not exist, a number is out of range, or options contradict each
             other.
     """
     store, workers = store or StoreOptions(), workers or WorkerOptions()

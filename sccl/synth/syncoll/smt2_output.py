@@ -1,4 +1,4 @@
-"""The problem as text, for any SMT solver."""
+"""Write a question as text for any SMT solver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def problem_text(question: Question) -> str:
     """Return a question as SMT-LIB 2 (QF_LIA), constraints C1 to C6 of SCCL section 3.4.
 
     Raises:
-        InputError: it is two problems, or some rank cannot be reached.
+        InputError: The question has two problems, or a rank cannot be reached.
     """
     if len(question.instances) > 1:
         raise ParameterError(

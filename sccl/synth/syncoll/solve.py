@@ -1,7 +1,7 @@
-"""The answer to an instance: refutation, construction, greedy, or a solver, then the judge.
+"""Answer an instance by refutation, construction, the greedy, or a solver, and verify the answer.
 
 A backend is a module of this package with a function ``answer(instance, effort) -> Answer``. It is
-imported only when it is asked for.
+imported only when it is used.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MODULES = {
 
 
 class Backend(Protocol):
-    """The interface of a module of this package."""
+    """The interface of a backend."""
 
     def answer(self, instance: Instance, effort: Effort) -> Answer:
         """Return the solver's verdict on ``instance``, not verified yet."""
@@ -71,10 +71,10 @@ def names() -> tuple[str, ...]:
 
 
 def check_name(name: str) -> str:
-    """Return ``name`` if it is a solver's.
+    """Return ``name`` if it is the name of a solver.
 
     Raises:
-        UnknownNameError: it is not.
+        UnknownNameError: It is not.
     """
     if name not in _MODULES:
         raise unknown_name("solver", name, _MODULES, f"the solvers are {', '.join(names())}")
@@ -90,7 +90,7 @@ def check_symmetry(solver: str, symmetry: str) -> None:
     """Check that a solver may be combined with a symmetry.
 
     Raises:
-        ParameterError: the solver is asked alone, and the symmetry is for CP-SAT.
+        ParameterError: The solver is asked alone, and the symmetry is for CP-SAT.
     """
     if is_asked_alone(solver) and symmetry not in {"auto", "none"}:
         raise ParameterError(
@@ -103,8 +103,8 @@ def load(solver: str) -> Backend:
     """Return the module of a solver.
 
     Raises:
-        UnknownNameError: there is no such solver.
-        SolverError: it is not installed.
+        UnknownNameError: The solver does not exist.
+        SolverError: It is not installed.
     """
     try:
         return cast("Backend", importlib.import_module(_MODULES[check_name(solver)]))
@@ -127,20 +127,23 @@ def solve(
 ) -> Answer:
     """Return the verdict on ``instance``. An algorithm has passed verification.
 
-    Tried in this order: refutation by distance, constructions (on large machines), symmetric
-    algorithms, the greedy, the solver. The bandwidth bound, which loads an LP solver, is asked
-    where no solver is: sweeps begin with it. The first answer counts, and its ``solver`` names what
-    decided. Z3 is asked alone: it is the reference for all others.
+    The methods are tried in this order: refutation by distance, constructions (on large machines),
+    symmetric algorithms, the greedy, the solver. The bandwidth bound, which loads an LP solver, is
+    only computed if no solver runs, because sweeps begin with it. The first answer counts, and its
+    ``solver`` names the method. Z3 runs alone, because it is the reference for all others.
 
     Args:
-        groups: groups of symmetries. An algorithm invariant under one of them is sought first,
-            without a search if there is a construction. If none is found, the solver runs.
+        instance: The instance.
+        solver: Name of the solver.
+        effort: The budget. None: no limit.
+        groups: Groups of symmetries. Algorithms that are invariant under one of them are tried
+            first, by a construction or a search. If there is none, the solver runs.
 
     Raises:
-        UnknownNameError: there is no such solver.
-        SolverError: it is not installed, or it failed.
-        JudgeError: it gave an algorithm that is not valid.
-        KeyboardInterrupt: the user interrupted. The solver has been stopped.
+        UnknownNameError: The solver does not exist.
+        SolverError: It is not installed, or it failed.
+        JudgeError: Its algorithm is not valid.
+        KeyboardInterrupt: The user interrupted. The solver has been stopped.
     """
     spending = EffortMeter(effort or Effort())
     check_name(solver)
@@ -160,7 +163,7 @@ def solve(
         if isinstance(answer, Sat):
             return _verify_answer(answer, "symmetric synthesis")
         symmetric = answer
-    # Only a search has used up time that counts: a solver gets all of a very short timeout.
+    # Only a search has spent a relevant time: a solver gets all of a very short timeout.
     left = spending.remaining() if groups else spending.effort
     reason = _size_refusal(instance)
     if reason and symmetric:
@@ -178,7 +181,7 @@ def solve(
 def _answer_by_bounds(
     instance: Instance, solver: str, reason: StopReason, spending: EffortMeter
 ) -> Answer:
-    """Return what bounds say of an instance that no solver is asked about."""
+    """Return the answer of bounds for an instance without a solver run."""
     if (refuted := refute_by_bounds(instance)) is not None:
         return refuted
     best = _construction_cost(instance)
@@ -189,13 +192,13 @@ def _ask(instance: Instance, solver: str, effort: Effort) -> Answer:
     backend = load(solver)
     try:
         answer = backend.answer(instance, effort)
-    except ImportError as error:  # some load what they need when it comes to that
+    except ImportError as error:  # some backends import their library only when they run
         raise _load_error(solver, error) from error
     return _verify_answer(answer, f"solver {solver!r}")
 
 
 def _construct(instance: Instance, groups: Sequence[Group]) -> Answer | None:
-    """Return an answer that needs no search. None: none is known."""
+    """Return an answer without search. None: no construction decides the instance."""
     many = instance.topology.ranks >= _MIN_CONSTRUCTION_RANKS
     if (groups or many) and (answer := constructions.answer(instance, groups)) is not None:
         return answer
@@ -208,9 +211,9 @@ def _construct(instance: Instance, groups: Sequence[Group]) -> Answer | None:
 
 
 def _solve_without_model(instance: Instance, effort: Effort) -> Sat | None:
-    """Return the algorithm of the greedy, or of one flow. None: neither finds one.
+    """Return the algorithm of the greedy, or of a single flow. None: neither finds one.
 
-    They take a millisecond or two, for most rows of SCCL's tables a hundredth of CP-SAT's time.
+    They take one or two milliseconds, a hundredth of CP-SAT's time for most rows of SCCL's tables.
     """
     spending = EffortMeter(effort)
     if spending.deadline_passed():
@@ -226,7 +229,7 @@ def _solve_without_model(instance: Instance, effort: Effort) -> Sat | None:
 
 
 def refute_by_bounds(instance: Instance) -> Unsat | None:
-    """Return that bounds of steps or of the bandwidth leave no algorithm. None: they leave some."""
+    """Refute an instance by bounds on steps or bandwidth. None: the bounds do not refute it."""
     if (refuted := _refute_by_distance(instance)) is not None:
         return refuted
     begin = time.perf_counter()
@@ -237,7 +240,7 @@ def refute_by_bounds(instance: Instance) -> Unsat | None:
 
 
 def _refute_by_distance(instance: Instance) -> Unsat | None:
-    """Return that some chunk is too far from a rank that wants it. None: none is."""
+    """Refute an instance by the distance of a chunk. None: the distances do not refute it."""
     begin = time.perf_counter()
     far = farthest_pair(instance.topology, instance.collective)
     if instance.steps >= far.steps:
@@ -248,12 +251,12 @@ def _refute_by_distance(instance: Instance) -> Unsat | None:
 
 @lru_cache(maxsize=16)
 def _min_rounds(topology: Topology, collective: Collective) -> Fraction:
-    """Return the bandwidth bound on R; sweeps ask for it again and again."""
+    """Return the bandwidth bound on R, cached for sweeps."""
     return bandwidth_bound(topology, collective).value
 
 
 def _construction_cost(instance: Instance) -> Fraction | None:
-    """Return R/C of a construction. None: there is none, or a solver may do better."""
+    """Return R/C of a construction. None: no construction, or a solver may do better."""
     if not _size_refusal(instance):
         return None
     attained = constructions.cost_without_search(instance.topology, instance.collective)
@@ -261,14 +264,16 @@ def _construction_cost(instance: Instance) -> Fraction | None:
 
 
 def solve_symmetric(instance: Instance, groups: Sequence[Group], effort: Effort) -> Answer:
-    """Return an algorithm that is invariant under one of some groups, or Unknown. Nothing else.
+    """Return an algorithm that is invariant under one of the groups, or Unknown.
 
     Args:
-        groups: as for :func:`solve`.
+        instance: The instance.
+        groups: See :func:`solve`.
+        effort: The budget.
 
     Raises:
-        JudgeError: it is not valid.
-        KeyboardInterrupt: the user interrupted. The solver has been stopped.
+        JudgeError: The algorithm is not valid.
+        KeyboardInterrupt: The user interrupted. The solver has been stopped.
     """
     if (answer := constructions.answer(instance, groups)) is not None:
         return _verify_answer(answer, "an answer without search")
@@ -291,9 +296,9 @@ def _symmetric_effort(instance: Instance, effort: Effort) -> Effort:
 
 
 def _size_refusal(instance: Instance) -> StopReason:
-    """Return why the model of an instance is not built, if it is not."""
+    """Return why the model of an instance is too large. Empty: it is not."""
     variables = instance.collective.num_chunks * len(instance.topology.links)
-    if variables <= MAX_TRANSFERS:  # a link is useful for a chunk in about one step, or in more
+    if variables <= MAX_TRANSFERS:  # a link is useful for a chunk in one step or more
         variables = count_variables(instance)
     if variables <= MAX_TRANSFERS:
         return NOT_STOPPED
@@ -304,7 +309,7 @@ def _size_refusal(instance: Instance) -> StopReason:
 
 
 def _verify_answer(answer: Answer, made_by: str) -> Answer:
-    """Return an answer if the judge accepts its algorithm. A small symmetric one written out."""
+    """Verify the algorithm of an answer. A small symmetric algorithm is expanded."""
     if not isinstance(answer, Sat):
         return answer
     algorithm = require_valid(answer.algorithm, made_by)

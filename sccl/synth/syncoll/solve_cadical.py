@@ -1,9 +1,10 @@
 """The SAT backend: the time-indexed model for fixed rounds per step, on CaDiCaL through PySAT.
 
-With the rounds fixed, every constraint is a cardinality. All vectors (r_0, ..., r_{S-1}) are tried
-in turn, up to symmetry: the first satisfiable one answers. If none is, the instance is refuted.
+With fixed rounds every constraint is a cardinality. All vectors (r_0, ..., r_{S-1}) are tried one
+after the other, up to symmetry. The first satisfiable one gives the answer. If there is none, the
+instance is refuted.
 
-CaDiCaL cannot be interrupted through PySAT, so it works in a child process.
+CaDiCaL cannot be interrupted through PySAT, so it runs in a child process.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from sccl.synth.syncoll.solver_process import SolverChild
 
 
 def answer(instance: Instance, effort: Effort) -> Answer:
-    """Return CaDiCaL's answer, worked out in a child process."""
+    """Return CaDiCaL's answer, computed in a child process."""
     with SolverChild("cadical", instance, effort) as child:
         return child.answer()
 
 
 def answer_in_process(instance: Instance, effort: Effort) -> Answer:
-    """Return CaDiCaL's answer, worked out in this process, however long it takes."""
+    """Return CaDiCaL's answer, computed in this process, without a time limit."""
     spending = EffortMeter(effort)
     left = None if effort.units is None else int(effort.units * sat.CONFLICTS_PER_UNIT)
     model = encode(instance)
@@ -45,12 +46,12 @@ def answer_in_process(instance: Instance, effort: Effort) -> Answer:
 
 
 def build_clauses(model: TransferModel, rounds: tuple[int, ...]) -> list[sat.Clause]:
-    """Return the CNF of the model for these rounds per step; variable i of the model is i + 1."""
+    """Return the CNF of the model for given rounds. Variable i of the model is i + 1."""
     cnf: list[sat.Clause] = []
     top = len(model.transfers)
 
     def at_most(variables: tuple[int, ...], limit: int) -> None:
-        """Add clauses that at most so many variables are true."""
+        """Add clauses for at most ``limit`` true variables."""
         nonlocal top
         coded, top = sat.at_most_clauses([i + 1 for i in variables], limit, top)
         cnf.extend(coded)

@@ -1,20 +1,21 @@
 """The time-indexed model on OR-Tools CP-SAT, for instances that the greedy and flows do not solve.
 
-No single strategy is good at everything, so three take turns, each with a budget of *deterministic*
-time that grows from turn to turn. Together with interleaved workers this makes the answer the same
-on every run of one version. Measured on the rows of SCCL Table 4 (two cores):
+No single strategy is good at everything, so three strategies alternate. Each attempt has a budget
+of *deterministic* time, which grows. Together with interleaved workers this makes the answer the
+same on every run of one version. Measured on the rows of SCCL Table 4 (two cores):
 
-* ``dive``: one worker, no LP. Finds most algorithms and refutes allgather on DGX-1 at once. Misses
-  alltoall (24, 8, 8) in 60 s, and with the LP the 4x4 torus (4, 4, 15) too.
-* ``mix``: eight interleaved workers, among them feasibility jump, which finds alltoall (24, 8, 8)
-  as soon as it starts. Takes 7 s for broadcast (18, 5, 5), where ``dive`` takes 0.3 s.
-* ``refute``: one worker with all of the LP, interchangeable chunks ordered. Refutes broadcast (14,
-  3, 5) in 0.2 s, which the others do not in 20 s, and (18, 3, 7) in 2.5 s, which without the LP
-  takes 13 s. Ten times slower than ``mix`` at finding allgather (6, 7, 7).
+* ``dive``: one worker, no LP. It finds most algorithms, and refutes allgather on DGX-1 at once. It
+  does not find alltoall (24, 8, 8) in 60 s, and with the LP neither the 4x4 torus (4, 4, 15).
+* ``mix``: eight interleaved workers, including feasibility jump, which finds alltoall (24, 8, 8) as
+  soon as it starts. It takes 7 s for broadcast (18, 5, 5), where ``dive`` takes 0.3 s.
+* ``refute``: one worker with the full LP and ordered interchangeable chunks. It refutes broadcast
+  (14, 3, 5) in 0.2 s, which the others do not in 20 s, and (18, 3, 7) in 2.5 s, which takes 13 s
+  without the LP. It is ten times slower than ``mix`` at finding allgather (6, 7, 7).
 
 If there are several times as many steps as the farthest chunk needs, the fewest steps with the same
-rounds are tried first: the model is a fraction, and a solution is stretched. alltoall (24, 8, 8)
-takes 0.03 s instead of 2.2. A refutation there is lost effort, 0.05 s on DGX-1.
+rounds are tried first. That model is much smaller, and its solution is stretched. So alltoall (24,
+8, 8) takes 0.03 s instead of 2.2 s. If that model is infeasible, the effort is lost: 0.05 s on
+DGX-1.
 
 Tried without success: two free-running workers (as fast, but another algorithm on every run), and
 probing and symmetry detection in presolve (6.1 s compared with 1.7 s on alltoall (24, 8, 8)).
@@ -50,11 +51,12 @@ _REFUTE = Strategy(workers=1, linear=2, is_presolved=False)
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One attempt: on which model, how and for how long.
+    """One attempt.
 
     Attributes:
-        is_ordered: whether interchangeable chunks are ordered.
-        effort_units: of effort.
+        is_ordered: Whether interchangeable chunks are ordered in the model.
+        strategy: Strategy of CP-SAT.
+        effort_units: Limit on effort.
     """
 
     is_ordered: bool
@@ -63,7 +65,7 @@ class _Attempt:
 
 
 def _attempts(instance: Instance) -> Iterator[_Attempt]:
-    """Yield turns without end. With many interchangeable chunks refutations need order early."""
+    """Yield attempts without end. Many interchangeable chunks need the ordered model early."""
     interchangeable = max(len(chunks) for chunks in instance.collective.chunk_classes().values())
     many = interchangeable >= instance.collective.ranks
     for n in count():
@@ -93,7 +95,7 @@ def answer(instance: Instance, effort: Effort) -> Answer:
         left = spending.remaining(turn.effort_units)
         if left is None:
             break
-        spending.units += turn.effort_units  # what it may take
+        spending.units += turn.effort_units  # the limit of this attempt
         problem = built[turn.is_ordered]
         result = solve(problem.cp, left, turn.strategy)
         if result.has_solution:
@@ -107,7 +109,7 @@ def answer(instance: Instance, effort: Effort) -> Answer:
 
 
 def _solve_in_fewest_steps(instance: Instance, spending: EffortMeter) -> Sat | None:
-    """Return an algorithm of as many rounds in the fewest steps, stretched. None: none is found."""
+    """Return an algorithm with the same rounds in the fewest steps, stretched. None: not found."""
     topology, steps = instance.topology, instance.steps
     if topology.budgets or instance.rounds < steps:
         return None

@@ -1,10 +1,10 @@
-"""Several solvers at once, each in a process of its own: the first answer wins.
+"""Run several solvers at once, each in its own process. The first answer counts.
 
-No solver wins everywhere (see the heads of ``cpsat.py`` and ``cadical.py``). As many run as there
-are cores. The next starts when one gives up or breaks.
+No solver is the fastest everywhere (see ``solve_cpsat.py`` and ``solve_cadical.py``). As many run
+as there are cores. The next one starts when one gives up or fails.
 
-The race decides whose algorithm is returned: the one solver that does not promise the same bytes on
-every run. So nothing asks it unless the user names it.
+The race decides whose algorithm is returned. So this solver is the only one that does not return
+the same algorithm on every run, and is used only if the user names it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ MEMBERS = ("cpsat", "cadical", "z3")
 
 
 def answer(instance: Instance, effort: Effort) -> Answer:
-    """Return the first definite answer of :data:`MEMBERS`. Its ``solver`` says whose it is.
+    """Return the first definite answer of :data:`MEMBERS`. Its ``solver`` names the member.
 
     Raises:
-        SolverError: two solvers contradict each other (the instance is kept in a file), or all of
-            them broke.
-        ToolError: a process, or the thread that watches it, cannot be started.
+        SolverError: Two solvers contradict each other (the instance is stored in a file), or all
+            failed.
+        ToolError: A process, or the thread that watches it, cannot be started.
     """
     spending = EffortMeter(effort)
     finished: queue.SimpleQueue[Answer | SolverError] = queue.SimpleQueue()
@@ -48,7 +48,7 @@ def answer(instance: Instance, effort: Effort) -> Answer:
     with children:
 
         def start() -> None:
-            """Start the next solver, and a thread that waits for it."""
+            """Start the next solver, and a thread that waits for its answer."""
             child = children.enter_context(SolverChild(waiting.pop(0), instance, effort))
             try:
                 threading.Thread(
@@ -78,7 +78,7 @@ def answer(instance: Instance, effort: Effort) -> Answer:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -87,7 +87,7 @@ def _wait_for_answer(child: SolverChild, finished: queue.SimpleQueue[Answer | So
         finished.put(child.answer())
     except SolverError as error:
         finished.put(error)
-    except Exception as error:  # noqa: BLE001 - whoever waits has to hear of it; ValueError: pipes
+    except Exception as error:  # noqa: BLE001 - the main thread must get it; ValueError: pipes
         # that were closed with the context
         finished.put(SolverError(f"{child.name} broke: {type(error).__name__}: {error}"))
 
@@ -95,7 +95,7 @@ def _wait_for_answer(child: SolverChild, finished: queue.SimpleQueue[Answer | So
 def _next_finished(
     finished: queue.SimpleQueue[Answer | SolverError], spending: EffortMeter
 ) -> Answer | SolverError | None:
-    """Return the next result, or None when time is up. Can be interrupted."""
+    """Return the next result. None: the time limit has passed. It can be interrupted."""
     while not spending.deadline_passed():
         try:
             return finished.get(timeout=0.2)
@@ -105,7 +105,7 @@ def _next_finished(
 
 
 def _finished_answers(finished: queue.SimpleQueue[Answer | SolverError]) -> Iterator[Answer]:
-    """Yield all further results that have arrived."""
+    """Yield the further results that have arrived."""
     while not finished.empty():
         result = finished.get()
         if not isinstance(result, SolverError):
@@ -113,7 +113,7 @@ def _finished_answers(finished: queue.SimpleQueue[Answer | SolverError]) -> Iter
 
 
 def _require_agreement(instance: Instance, answers: list[Answer]) -> None:
-    """Raise an error, and save the instance, if one solver refutes it and another solves it."""
+    """Save the instance and raise an error if one solver refutes it and another solves it."""
     sat = [a for a in answers if isinstance(a, Sat) and not violations(a.algorithm)]
     unsat = [a for a in answers if isinstance(a, Unsat)]
     if sat and unsat:

@@ -1,6 +1,6 @@
-"""Z3 on SCCL's QF_LIA encoding, and on nothing else: the reference for all other solvers.
+"""Z3 on SCCL's QF_LIA encoding only: the reference for all other solvers.
 
-Z3 works in a child process, because it cannot be interrupted.
+Z3 runs in a child process, because it cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ NAME = "z3 (QF_LIA)"
 
 
 def answer(instance: Instance, effort: Effort) -> Answer:
-    """Return Z3's answer, worked out in a child process."""
+    """Return Z3's answer, computed in a child process."""
     with SolverChild("z3", instance, effort) as child:
         return child.answer()
 
 
 def answer_in_process(instance: Instance, effort: Effort) -> Answer:
-    """Return Z3's answer, worked out in this process."""
+    """Return Z3's answer, computed in this process."""
     spending = EffortMeter(effort)
     try:
         encoding = encode(instance)

@@ -1,4 +1,4 @@
-"""A solver of instances at work in a child process. Both ways goes sccl's own JSON."""
+"""Run a solver of instances in a child process. Both directions use sccl's JSON."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from sccl.synth.syncoll import solve
 
 
 class SolverChild(Child):
-    """A solver's process. To be used as a context, whose end is the end of the process.
+    """A solver's process, used as a context. The end of the context ends the process.
 
     Raises:
-        ToolError: it cannot be started.
+        ToolError: The process cannot be started.
     """
 
     def __init__(self, solver: str, instance: Instance, effort: Effort) -> None:
@@ -34,10 +34,10 @@ class SolverChild(Child):
         super().__init__(solver, __name__, solver, effort.seed, effort.units)
 
     def answer(self) -> Answer:
-        """Wait for the answer and return it. Not yet judged.
+        """Wait for the answer and return it. It is not verified yet.
 
         Raises:
-            SolverError: the process broke, or was ended.
+            SolverError: The process failed, or was ended.
         """
         effort = self.spending.effort
         question = msgspec.json.encode(instance_to_wire(self.instance))
@@ -52,7 +52,7 @@ class SolverChild(Child):
 
 
 def main(solver: str, seed: int, units: float | None) -> None:
-    """Answer the instance on stdin with an answer on stdout (in the child process)."""
+    """Read an instance from stdin, and write the answer to stdout (in the child process)."""
     wire = parse(sys.stdin.read(), InstanceWire, "question")
     backend = solve.load(solver)
     work = getattr(backend, "answer_in_process", backend.answer)

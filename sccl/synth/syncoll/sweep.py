@@ -55,45 +55,45 @@ _MAX_LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
 
 @dataclass(slots=True)
 class _SweepFiles:
-    """A folder of algorithms, with a provisional file that a cheaper algorithm will replace."""
+    """A folder of algorithms. Its provisional file is replaced by the next cheaper algorithm."""
 
     folder: AlgorithmFolder | None
     provisional: Path | None = None
 
     def save_provisional(self, algorithm: AnyAlgorithm) -> None:
-        """Write an algorithm, instead of the dearer one that this sweep wrote for these steps."""
+        """Write an algorithm. Remove the more expensive one of this sweep for the same steps."""
         if self.folder is None:
             return
         older = self.provisional
         is_new = not self.folder.file_of(algorithm).exists()
         written = self.folder.save(algorithm)
-        self.provisional = written if is_new else None  # what was there before is not ours
+        self.provisional = written if is_new else None  # existing files are kept
         if older and older != written:
             self.folder.discard(older)
 
     def save_final(self, algorithm: AnyAlgorithm) -> Path | None:
-        """Write the last one for these steps, with the state of its proof."""
+        """Write the final algorithm for these steps, with the state of its proof."""
         self.provisional = None
         return self.folder.save(algorithm) if self.folder else None
 
 
 @dataclass(slots=True)
 class _SweepOracle:
-    """AlgorithmBounds, limits, and a solver, with progress and provisional files.
+    """Bounds, limits, and a solver, with progress and provisional files.
 
     Attributes:
         topology: The machine.
         spec: The collective.
-        solve: Answers an instance.
-        solver: Its name, for the record.
+        solve: Function that answers an instance.
+        solver: Name of the solver, for the record.
         bounds: Source of lower bounds on R/C. None: the sweep uses none.
         limits: Source of limits of R/C. None: the sweep uses none.
         asks_limit_first: Whether limits are quicker than queries of candidates.
-        asks_dearest_first: Whether bounds take long, so that an algorithm is sought before them.
-        prefetch: Receives likely next instances.
-        files: Where algorithms are written.
-        notify: Receives the events.
-        solutions: The algorithms found for the current number of steps and larger ones.
+        asks_dearest_first: Whether bounds are slow, so that an algorithm is searched before them.
+        prefetch: Called with likely next instances.
+        files: Folder of algorithms.
+        notify: Called with the events.
+        solutions: Algorithms for the current number of steps and larger ones.
     """
 
     topology: Topology
@@ -110,7 +110,7 @@ class _SweepOracle:
     solutions: dict[Candidate, Sat] = field(default_factory=dict)
 
     def answer(self, candidate: Candidate, search: ParetoSearch) -> Answer:
-        """Return the answer for a candidate. Likely next queries may be solved meanwhile."""
+        """Return the answer for a candidate. Likely next queries may be solved in parallel."""
         self.notify(QueryStarted(candidate, len(search.level.undecided) - 1))
         answer = self._decide(candidate, search)
         if isinstance(answer, Sat):
@@ -134,7 +134,7 @@ class _SweepOracle:
     def _time_limit(
         self, compute: Callable[[int], StepLimit | None] | None, steps: int
     ) -> tuple[StepLimit | None, float]:
-        """Return a limit of R/C, or None, with which the sweep does without, and its seconds."""
+        """Return a limit of R/C and its seconds. None: the sweep continues without it."""
         if compute is None:
             return None, 0.0
         self.notify(LimitStarted(steps))
@@ -157,14 +157,15 @@ class _SweepOracle:
         self.prefetch(self._upcoming_instances(search))
         try:
             return solve_question(question, self.solve)
-        except SolverError as error:  # it decides nothing and ends nothing
+        except SolverError as error:  # the candidate stays open, and the sweep continues
             reason = StopReason(StopKind.SOLVER_FAILED, f"the solver broke: {error}")
             return Unknown(reason, self.solver, 0.0)
 
     def _refute_by_packing(self, question: Question, limit: StepLimit | None) -> Unsat | None:
-        """Return that packing bounds refute a candidate for all its round vectors, if they do.
+        """Refute a candidate by packing bounds for all its round vectors. None: not refuted.
 
-        At the limit itself they cannot, and where pricing needs a search they take too long.
+        At the limit itself packing bounds cannot refute. If pricing needs a search, they take too
+        long.
         """
         if self.limits is None or limit is None or not self.asks_limit_first:
             return None
@@ -178,7 +179,7 @@ class _SweepOracle:
         return Unsat(why, "packing", time.perf_counter() - begin)
 
     def _upcoming_instances(self, search: ParetoSearch) -> Iterator[Instance]:
-        """Yield those of the next candidate, then of those that may follow it."""
+        """Yield the instances of the next candidate, then of its possible successors."""
         for candidate in search.upcoming_candidates():
             yield from self._build_question(candidate).instances
 
@@ -196,7 +197,7 @@ class _SweepPoints:
     points: list[Point] = field(default_factory=list)
 
     def add(self, search: ParetoSearch) -> None:
-        """Make points from the results of the search that have none yet."""
+        """Add points for new optima of the search."""
         for best in search.optima[len(self.points) :]:
             point = self.make_point(best, search.space.dual.scope)
             self.points.append(point)
@@ -207,10 +208,11 @@ class _SweepPoints:
         """Return the point of a number of steps, with its final file.
 
         Args:
-            composition: The class of algorithms that the dual stands for.
+            best: The optimum.
+            composition: The family of algorithms that the dual represents.
         """
         answer = self.oracle.solutions[best.candidate]
-        # A file of an algorithm does not name origins, so it claims what needs none of others.
+        # Files do not name origins, so a file claims only proofs that need no other origin.
         is_verified = best.proved and all(origin.is_verified for origin in best.proof_origins)
         algorithm = replace(
             answer.algorithm,
@@ -233,7 +235,7 @@ class _SweepPoints:
 def _make_frontier(
     search: ParetoSearch, points: _SweepPoints, bounds: AlgorithmBounds, seconds: float
 ) -> SweepFrontier:
-    """Return the frontier of a search that ended."""
+    """Return the frontier of a finished search."""
     space, oracle = search.space, points.oracle
     complete = search.stop_reason.kind is StopKind.BANDWIDTH_BOUND and not search.open
     part = ClassFrontier(
@@ -266,9 +268,9 @@ def _make_frontier(
 def _range_with_constructions(
     covered: SweepRange, topology: Topology, dual: Dual, bounds: AlgorithmBounds
 ) -> SweepRange:
-    """Return a range with its k. If not given, it is large enough to contain known constructions.
+    """Return a range with its k. By default k is large enough to contain known constructions.
 
-    A k for the bandwidth bound is enough if the fewest chunks attain it.
+    The k of the bandwidth bound suffices if the fewest chunks attain the bound.
     """
     settled_range, unit = choose_k(covered, dual, bounds), dual.spec.at(dual.spec.unit)
     if covered.k is not None or topology.ranks <= MAX_ALLTOALL_SEARCH_RANKS or dual.phases > 1:
@@ -296,7 +298,7 @@ def _range_with_constructions(
 
 
 def _check_range(spec: Spec, covered: SweepRange) -> None:
-    """Complain of a range in which there is nothing to try."""
+    """Check that the range contains a candidate."""
     if covered.max_chunks is not None and covered.max_chunks < spec.unit:
         raise ParameterError(
             f"max-chunks is {covered.max_chunks}, but C of {spec.name} is a multiple of "
@@ -319,23 +321,24 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     """Return the frontier of a collective on a topology, as far as it was found.
 
     Args:
-        spec: the collective.
-        solve: answers an instance.
-        solver: its name, for the record.
+        topology: The machine.
+        spec: The collective.
+        solve: Function that answers an instance.
+        solver: Name of the solver, for the record.
         covered: k, last S, largest C.
-        limits: source of limits of R/C. None: the sweep uses none.
-        folder: where to keep the algorithms. None: nowhere.
-        notify: called with every event, for progress.
-        prefetch: receives likely next instances, to solve them in parallel.
+        limits: Source of limits of R/C. None: the sweep uses none.
+        folder: Folder for the algorithms. None: none.
+        notify: Called with every event, for progress.
+        prefetch: Called with likely next instances, to solve them in parallel.
 
     Raises:
-        InputError: the collective does not fit the topology, or some rank cannot be reached.
+        InputError: The collective does not fit the topology, or a rank cannot be reached.
     """
     begin = time.perf_counter()
     dual = dual_of(spec)
     build_question(
         topology, spec, spec.unit, dual.phases, dual.phases
-    )  # complains before anything runs
+    )  # raises errors before anything runs
     bounds = lower_bounds(topology, spec)
     covered = _range_with_constructions(covered, topology, dual, bounds)
     last_steps = last_step(spec, bounds, covered.max_steps)
@@ -362,5 +365,5 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     points = _SweepPoints(oracle)
     space = SearchSpace(dual, bounds.steps, bounds.bandwidth, last_steps, covered)
     search = pareto_synthesize(space, oracle, points.add)
-    points.add(search)  # of a level that a keyboard interrupt ended
+    points.add(search)  # the level that a keyboard interrupt ended
     return _make_frontier(search, points, bounds, time.perf_counter() - begin)

@@ -1,14 +1,15 @@
-"""Algorithms that are invariant under symmetries, on CP-SAT, for up to thousands of ranks.
+"""Find algorithms that are invariant under symmetries, with CP-SAT, for up to thousands of ranks.
 
-An algorithm that is found is one for the whole machine, and all of its sends are verified there. If
-none exists under a symmetry, that is reported but refutes nothing: the answer is Unknown.
+Such an algorithm is one for the whole machine, and all of its sends are verified there. If none
+exists under a symmetry, the answer is Unknown, because other algorithms may exist.
 
-For each group first only shortest paths without waiting are offered: on tori and hypercubes the
-breadth-first layers alone are a schedule if links are loaded evenly, and finding one takes no time.
-Then shortest paths with waiting, then any. Alltoall and similar collectives begin with waiting,
-without which their links are not full in all steps: 64 ranks under a second, and 10 s lost
-otherwise. Measured (two cores, allgather, C chunks in as many steps as the diameter): 16x16 torus
-with translations alone 4 s, with quarter turns 0.1 s; 32x32 not in 400 s and 0.4 s.
+For each group, first only shortest paths without waiting are allowed. On tori and hypercubes the
+breadth-first layers alone are a schedule if links are loaded evenly, and it is found immediately.
+Then shortest paths with waiting are allowed, then all paths. For alltoall and similar collectives
+the search begins with waiting, because otherwise their links are not full in all steps: 64 ranks
+take less than a second, and 10 s otherwise. Measured (two cores, allgather, C chunks in as many
+steps as the diameter): a 16x16 torus takes 4 s with only translations, and 0.1 s with quarter
+turns. For 32x32 these are more than 400 s and 0.4 s.
 
 Eight interleaved workers within *deterministic* time find the same algorithm on every run, under
 any load. Tried without success: two free-running workers (no faster, and another algorithm on every
@@ -53,10 +54,12 @@ _REFUTED = StopReason(StopKind.INFEASIBLE, "none exists")
 
 
 def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat | Unknown:
-    """Return a symmetric algorithm, not yet judged, or Unknown.
+    """Return a symmetric algorithm, not yet verified, or Unknown.
 
     Args:
-        groups: of symmetries, to be tried in this order: the largest first.
+        instance: The instance.
+        groups: Groups of symmetries in the order of attempts, the largest first.
+        effort: The budget.
     """
     spending = EffortMeter(effort)
     single = instance.collective.is_unicast
@@ -80,7 +83,7 @@ def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat |
 
 @dataclass(slots=True)
 class _SymmetricSearch:
-    """Attempts under one group after the other, and their effort."""
+    """Attempts under one group after the other, and the effort that they spend."""
 
     instance: Instance
     spending: EffortMeter
@@ -127,7 +130,7 @@ def _build_cp_model(model: OrbitModel) -> tuple[CpModel, list[IntVar], list[IntV
     rounds = [cp.new_int_var(1, max_rounds, f"r{s}") for s in range(instance.steps)]
     cp.add(LinearExpr.sum(rounds) == instance.rounds)
     for variables, must in model.arrivals:
-        # a variable that stands here twice would deliver a chunk twice: it cannot be true
+        # a variable that occurs twice would deliver a chunk twice: it must be false
         twice = {i for i in variables if variables.count(i) > 1} if len(variables) > 1 else set()
         for i in twice:
             cp.add_bool_and([~x[i]])

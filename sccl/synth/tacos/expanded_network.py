@@ -39,23 +39,23 @@ class NetworkState(NamedTuple):
     """The state of all links at one tick, and the log of transfers. References to it count from 1.
 
     Attributes:
-        link_status: By link: :data:`BUSY`, :data:`IDLE`, :data:`READY`, or :data:`BLOCKED`.
+        link_status: :data:`BUSY`, :data:`IDLE`, :data:`READY`, or :data:`BLOCKED` for each link.
         ready: The ready links, by kind and turn.
-        ready_first: By kind and turn: index of its first entry in ``ready``.
-        ready_count: By kind and turn: number of its entries in ``ready``.
-        budget_room: By budget: its free capacity.
+        ready_first: Index of the first entry of each kind and turn in ``ready``.
+        ready_count: Number of entries of each kind and turn in ``ready``.
+        budget_room: Free capacity of each budget.
         random: State of the random generator.
         remaining: Number of missing arrivals of chunks at their destinations, and number of
             transfers in the log.
         now: The tick.
         limit: Tick after which no chunk may arrive over a link if cheaper links lead to the same
             rank. :data:`NO_LIMIT`: no such tick.
-        when: By transfer: its first tick.
-        link: By transfer: its link.
-        chunk: By transfer: its chunk.
-        after: By transfer: the next transfer of its kind. 0: none.
-        queue_heads: By kind: the next transfer whose link becomes free, the next that arrives, the
-            next that releases its budgets, and the last transfer. 0: none.
+        when: First tick of each transfer.
+        link: Link of each transfer.
+        chunk: Chunk of each transfer.
+        after: Next transfer of the same kind, for each transfer. 0: none.
+        queue_heads: For each kind: the next transfer whose link becomes free, the next that
+            arrives, the next that releases its budgets, and the last transfer. 0: none.
     """
 
     link_status: NDArray[np.uint8]
@@ -121,6 +121,8 @@ def start_sends(state: NetworkState, net: NetworkArrays, chosen: UInt64Array) ->
     """Append the chosen transfers to the log and to the queues of their kinds.
 
     Args:
+        state: The state to change.
+        net: The machine.
         chosen: Pairs of a link and a chunk. A link number that does not exist ends the list.
     """
     after, heads, now = state.after, state.queue_heads, state.now[0]
@@ -171,7 +173,7 @@ def wake_links(
         links: Links.
         status: :data:`IDLE` or :data:`BLOCKED`.
         state: The state to change.
-        queues: By link: its kind and turn.
+        queues: Kind and turn of each link.
         span: The range of indices in ``links``.
     """
     link_status, ready = state.link_status, state.ready

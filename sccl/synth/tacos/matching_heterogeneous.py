@@ -57,7 +57,7 @@ class HeterogeneousMatching:
         """Add relays to the demand.
 
         Raises:
-            UnreachableError: a rank has no path from any source of a chunk it wants.
+            UnreachableError: A rank has no path from any source of a chunk that it needs.
         """
         self.requested_demand = requested_demand
         demand = add_relays(requested_demand, net)
@@ -82,7 +82,7 @@ class HeterogeneousMatching:
             style: Parameters of the links' choices.
 
         Raises:
-            UnreachableError: Some rank cannot get a chunk that it wants.
+            UnreachableError: A rank cannot get a chunk that it needs.
         """
         state = self._initial_state(prior, style)
         num_sends = len(prior.sends.start)
@@ -116,7 +116,7 @@ class HeterogeneousMatching:
 
         Args:
             sends: All transfers.
-            wanted: chunk * nodes + rank for each chunk and each rank that wants it.
+            wanted: chunk * nodes + rank for each demand.
         """
         nodes = self.shape[0]
         chunk, link = sends.chunk.astype(np.int64), sends.link.astype(np.int64)

@@ -50,16 +50,15 @@ class HeterogeneousState(NamedTuple):
     """The state of a matching. A chunk's number is its position in a random permutation of chunks.
 
     Attributes:
-        held: By node: a row of bits, the chunks that it holds.
-        held_or_pending: By node: a row of bits, the chunks that it holds, receives, or does not
-            want.
-        group_held: By group of ``NetworkArrays.near``: a row of bits, the chunks that one of its
-            nodes holds or receives.
-        missing: By node: number of chunks that it wants, and neither holds nor receives.
-        holders: By chunk: number of nodes that hold or receive it.
+        held: Chunks that each node holds, as a row of bits.
+        held_or_pending: Chunks that each node holds, receives, or does not want, as a row of bits.
+        group_held: Chunks that a node of each group of ``NetworkArrays.near`` holds or receives, as
+            a row of bits.
+        missing: Number of chunks that each node wants, and neither holds nor receives.
+        holders: Number of nodes that hold or receive each chunk.
         sample: Number of chunks among which a link chooses.
         last_level_factor: See :class:`~sccl.synth.tacos.matching_heterogeneous.ChoiceStyle`.
-        middle_level_factor: See the same.
+        middle_level_factor: See the same class.
     """
 
     held: UInt64Array
@@ -185,6 +184,12 @@ def run_events(
     state: HeterogeneousState, traffic: NetworkState, net: NetworkArrays, max_sends: Any
 ) -> bool:
     """Simulate until all chunks have arrived, or at least ``max_sends`` transfers have begun.
+
+    Args:
+        state: The chunks of all nodes.
+        traffic: The links.
+        net: The machine.
+        max_sends: Number of new transfers after which it stops.
 
     Returns:
         Whether all chunks have arrived. It is also false if no event is left.

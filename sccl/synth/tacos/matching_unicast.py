@@ -35,7 +35,7 @@ class UnicastMatching:
         source, destination = np.zeros((2, demand.chunks), dtype=np.int64)
         source[demand.held], destination[demand.wanted] = demand.held_by, demand.wanted_by
         paths = ShortestPaths(net)
-        # By node and destination.
+        # Shape (nodes, destinations).
         distance = np.stack([paths.distances_to([rank]) for rank in range(nodes)], axis=1)
         if (distance[source, destination] >= UNREACHABLE).any():
             raise stalled_error()
@@ -70,7 +70,7 @@ class UnicastMatching:
             pause: Called after each piece of work.
 
         Raises:
-            UnreachableError: Some chunk cannot get to its destination.
+            UnreachableError: A chunk cannot reach its destination.
         """
         net, state, pending = self.net, self._initial_state(seed), len(self._pending_chunks)
         links = len(net.src)

@@ -52,18 +52,18 @@ class UnicastState(NamedTuple):
     """The state of chunks on their paths.
 
     Attributes:
-        distance: By node and destination: ticks of the shortest path.
-        closer: By link: a row of bits, the destinations for which the link is on a shortest path.
-            Then by link: a row of bits, the destinations to which it leads closer.
-        cost: By link: ticks until a chunk arrives.
-        drain: By node: ticks per departing chunk, over all its links.
-        waiting: By node: number of chunks that wait there.
-        waiting_goals: By node: a row of bits, the destinations of the chunks that wait there.
-        first_waiting: By node and destination: 1 + the first chunk that waits there. 0: none.
-        next_waiting: By chunk: 1 + the next chunk that waits at the same node for the same
-            destination. 0: none.
-        goal: By chunk: its destination.
-        choices: By node and destination: number of links on shortest paths, if chunks with fewer
+        distance: Ticks of the shortest path, by node and destination.
+        closer: Destinations for which each link is on a shortest path, as a row of bits. Then the
+            destinations to which each link leads closer, as a row of bits.
+        cost: Ticks of each link until a chunk arrives.
+        drain: Ticks of each node per departing chunk, over all its links.
+        waiting: Number of chunks that wait at each node.
+        waiting_goals: Destinations of the chunks that wait at each node, as a row of bits.
+        first_waiting: 1 + the first chunk that waits, by node and destination. 0: none.
+        next_waiting: 1 + the next chunk that waits at the same node for the same destination, for
+            each chunk. 0: none.
+        goal: Destination of each chunk.
+        choices: Number of links on shortest paths, by node and destination, if chunks with fewer
             links go first. Otherwise 0.
     """
 
@@ -157,7 +157,7 @@ def _choose_links(  # noqa: PLR0912, PLR0915
 
 @compiled
 def enqueue_chunk(state: UnicastState, nodes: Any, node: Any, chunk: Any) -> None:
-    """Add a chunk to those that wait at a node."""
+    """Add a chunk to the waiting chunks of a node."""
     words, goal = (nodes + IN_WORD) >> TO_WORD, np.uint64(state.goal[chunk])
     state.waiting[node] += 1
     state.next_waiting[chunk] = state.first_waiting[node * nodes + goal]
@@ -167,7 +167,7 @@ def enqueue_chunk(state: UnicastState, nodes: Any, node: Any, chunk: Any) -> Non
 
 @compiled
 def enqueue_chunks(state: UnicastState, nodes: Any, source: Any, chunks: IntArray) -> None:
-    """Add chunks to those that wait at their sources, one after the other."""
+    """Add chunks to the waiting chunks of their sources, one after the other."""
     for chunk in chunks:
         enqueue_chunk(state, nodes, np.uint64(source[chunk]), np.uint64(chunk))
 
@@ -176,7 +176,7 @@ def enqueue_chunks(state: UnicastState, nodes: Any, source: Any, chunks: IntArra
 def _deliver(
     state: UnicastState, traffic: NetworkState, net: NetworkArrays, arrived: UInt64Array
 ) -> None:
-    """Add arrived chunks to those that wait at their nodes, and make idle links there ready."""
+    """Add arrived chunks to the waiting chunks of their nodes, and make idle links there ready."""
     goal, remaining, destinations, kinds = state.goal, traffic.remaining, net.dst, net.kind
     nodes = np.uint64(len(net.in_first) - 1)
     index = 0
@@ -197,6 +197,12 @@ def run_events(
     state: UnicastState, traffic: NetworkState, net: NetworkArrays, max_sends: Any
 ) -> bool:
     """Simulate until all chunks have arrived, or at least ``max_sends`` transfers have begun.
+
+    Args:
+        state: The chunks of all nodes.
+        traffic: The links.
+        net: The machine.
+        max_sends: Number of new transfers after which it stops.
 
     Returns:
         Whether all chunks have arrived. It is also false if no event is left, or the log is full.

@@ -34,7 +34,7 @@ class RoundLog(NamedTuple):
     """The transfers of all rounds, in the form of a packed schedule.
 
     Attributes:
-        fired: By round: a bit per slot, in words.
+        fired: Bits of the slots that carry a chunk in each round, in words.
         chunk: The chunks, by round and slot.
     """
 
@@ -109,7 +109,7 @@ def _held_bits(
     groups: int,
     group_bits: int,
 ) -> UInt64Array:
-    """Return the chunks that nodes hold, as bits by group, node, and word."""
+    """Return the chunks that nodes hold, as bits, by group, node, and word."""
     held = np.zeros((groups, nodes, 1 << group_bits), dtype=np.uint64)
     word, mask = positions >> 6, ONE << (positions.astype(np.uint64) & IN_WORD)
     np.bitwise_or.at(held, (word >> group_bits, ranks, word & ((1 << group_bits) - 1)), mask)

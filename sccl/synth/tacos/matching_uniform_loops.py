@@ -64,16 +64,16 @@ class UniformState(NamedTuple):
         groups: Number of groups of words, at most 64.
         group_bits: A group has 2 ** group_bits words.
         seed: Seed of the random choices.
-        held: By group, node, and word of the group: bits of the chunks that the node holds.
-        missing: By node: number of chunks that the node still lacks.
-        holders: By position: number of nodes that hold the chunk or receive it in this round.
-        may_offer: By slot: mask of the groups in which the source may have a useful chunk.
-        has_news: By node: mask of the groups in which a chunk arrived in the last round.
-        chosen: By slot: 1 + position of the chunk on the link in this round. 0: the link is idle.
-        chunk: By position: the chunk.
+        held: Bits of the chunks that a node holds, by group, node, and word of the group.
+        missing: Number of chunks that each node still lacks.
+        holders: Number of nodes that hold a chunk or receive it in this round, by position.
+        may_offer: Mask of the groups in which each slot's source may have a useful chunk.
+        has_news: Mask of the groups in which a chunk arrived at each node in the last round.
+        chosen: 1 + position of the chunk on each slot's link in this round. 0: the link is idle.
+        chunk: The chunk at each position.
         progress: Number of unsatisfied (destination, chunk) pairs, number of completed rounds, and
             number of chunks in ``log``.
-        fired: By round: a bit per slot that is set if the link carried a chunk.
+        fired: Bits of the slots whose links carried a chunk, for each round.
         log: The chunks on the links, by round and slot.
     """
 
@@ -102,6 +102,8 @@ def _choose_chunks(  # noqa: PLR0915 - see below
     arrays, which takes four times as long as the choice itself.
 
     Args:
+        state: The state to change.
+        slots: The links.
         claimed: Zeros, one word for each word of a node's chunks. During the choices of one node it
             holds the chunks that the node's earlier links chose. It is zero again on return.
 
@@ -212,6 +214,8 @@ def run_rounds(state: UniformState, slots: LinkSlots, max_links: Any) -> Any:
     It also stops after ``max_links`` visits of links, and when ``fired`` has no more rows.
 
     Args:
+        state: The state to change.
+        slots: The links.
         max_links: Limit on the number of visited links.
 
     Returns:

@@ -37,6 +37,8 @@ def tacos_output(
     """Return the JSON output.
 
     Args:
+        result: The schedule, with its events.
+        file: File of the schedule. None: not written.
         inputs: See :func:`reproduce_command`.
         recorded: Whether the file, if any, holds the schedule.
     """
@@ -51,11 +53,12 @@ def reproduce_command(problem: SynthesisProblem, inputs: Mapping[str, str | Path
     """Return the command that reproduces a TACOS schedule.
 
     Args:
+        problem: The problem of the schedule.
         inputs: Collective, machine, and sketch, by option. None: not given.
     """
     values: dict[str, object] = msgspec.to_builtins(problem.options)
     values |= {"size": problem.request.size_bytes, "seed": problem.effort.seed}
-    del values["jobs"]  # without any effect
+    del values["jobs"]  # it has no effect on the schedule
     pairs: Iterable[tuple[str, object]] = [*inputs.items(), *sorted(values.items())]
     words = [
         word

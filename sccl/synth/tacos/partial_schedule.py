@@ -56,7 +56,7 @@ def resume_from(
         traffic: The state to change, without transfers. The number of missing arrivals remains.
         net: The machine.
         prior: The kept transfers, and the tick.
-        position: By chunk: its number in the log.
+        position: Number of each chunk in the log.
     """
     kept, tick, count = prior.sends, prior.tick, len(prior.sends.start)
     link, kind = kept.link.astype(np.int64), net.kind[kept.link].astype(np.int64)

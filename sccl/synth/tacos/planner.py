@@ -1,4 +1,4 @@
-"""From a request to a schedule: attempts by seeds, the first to finish of them, and a bound."""
+"""Plan a request: attempts with several seeds, the fastest schedule, and a lower bound."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NOT_NEEDED = StopReason(StopKind.OTHER, "not needed any more")
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return the earliest schedule of several seeds, with a lower bound.
+    """Return the fastest schedule of several seeds, with a lower bound.
 
     Raises:
-        InputError: the options do not fit the request, or the result would be too large.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: The options do not fit the request, or the result would be too large.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     attempts = _AttemptQueue(build_tasks(request, options), options, effort, notify)
     best = _BestAttempt()
@@ -84,10 +84,10 @@ class _BestAttempt:
         return allreduce_bound_ticks(topology, clock, problem.net, collective)
 
     def _build_result(self, plan: AnySchedule, finish: int) -> Solution:
-        """Return a plan with its bound."""
+        """Return a solution: the plan with its bound."""
         us, (size,) = Fraction(plan.tick_ps, PS_PER_US), plan.clock.sizes
         scope = f"{plan.collective.num_chunks} chunks of {size} bytes"
-        if plan.model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
+        if plan.model is AlphaModel.OCCUPIES:  # chunks sent together would share one alpha
             scope += ", each sent separately"
         return Solution(plan, finish * us, Bound(Measure.TIME_US, self.lower_bound * us, (), scope))
 
@@ -142,13 +142,13 @@ class _AttemptQueue:
         return units is not None and self._spent_units + attempt.spent_units >= units
 
     def _wait_for(self, number: int) -> AttemptResult:
-        """Return an attempt once it is made, and let those after it be made, as many as jobs."""
+        """Return the result of an attempt. Submit the next ones, twice as many as jobs."""
         assert self._pool is not None
         ahead = min(number + 2 * self._jobs, self.options.restarts)
         for later in range(number + len(self._futures), ahead):
             self._futures.append(self._pool.submit(self._run, later, 0.0))
         future = self._futures[0]
-        while True:  # a wait without end cannot be interrupted everywhere
+        while True:  # a wait without timeout cannot be interrupted on every platform
             try:
                 attempt = future.result(timeout=_POLL_S)
                 break
@@ -159,14 +159,14 @@ class _AttemptQueue:
         return attempt
 
     def _run(self, number: int, spent: float) -> AttemptResult:
-        """Return an attempt, made after so much has been spent."""
+        """Run an attempt. ``spent`` is the effort of earlier attempts, in units."""
         seed = (self.effort.seed * 1_000_003 + number) % 2**63
         meter = AttemptMeter(lambda units: self._stop_reason(spent + units), self._report_sends)
         task = self.tasks[number % len(self.tasks)]
         return run_attempt(task, seed, self.options.improve, meter)
 
     def _stop_reason(self, units: float) -> StopReason:
-        """Return why an attempt is to end after so much has been spent, if it is."""
+        """Return why an attempt must end after spending ``units``. Empty: it need not."""
         if self._stop_request:
             return self._stop_request
         if self._spending.deadline_passed():

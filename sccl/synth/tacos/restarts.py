@@ -67,9 +67,9 @@ class AttemptResult:
 
     Attributes:
         task: The task of the attempt.
-        schedules: By problem: the fastest matching, or log of a packed schedule. Empty: there is
+        schedules: Fastest matching, or log of a packed schedule, of each problem. Empty: there is
             none.
-        lower_bounds: By problem: lower bound on the completion time of matchings.
+        lower_bounds: Lower bound on the completion time of each problem's matchings.
         stop_reason: Why the attempt ended before all trials.
         spent_units: Units of effort.
     """

@@ -1,4 +1,4 @@
-"""A log of rounds as transfers, by start, chunk and link."""
+"""Convert a log of rounds to transfers, sorted by start, chunk, and link."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HALF_BITS, _LOW_MASK = np.uint64(32), np.uint64(2**32 - 1)
 
 
 def log_to_sends(log: RoundLog, net: NetworkArrays, chunks: int) -> Sends:
-    """Return the transfers of a log. Each round is put in order by itself."""
+    """Return the transfers of a log. Each round is sorted separately."""
     total, links = len(log.chunk), len(net.src)
     start, reduce = np.empty(total, dtype=np.int64), np.zeros(total, dtype=np.bool_)
     chunk, link = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)
@@ -47,7 +47,7 @@ def _list_sends(  # noqa: PLR0913, PLR0917 - columns
     chunk: NDArray[np.int32],
     link: NDArray[np.int32],
 ) -> Any:
-    """List the transfers of some rounds from a place on; return where those after them begin."""
+    """Write the sorted transfers of some rounds from index ``at`` on. Return the end index."""
     links = np.uint64(len(slot_of))
     carried, few = np.zeros(links, dtype=np.uint32), chunks <= links * _MAX_COUNTED_PER_LINK
     places = np.zeros(chunks + ONE if few else ONE, dtype=np.uint64)

@@ -30,7 +30,7 @@ class UnwoundMachine(NamedTuple):
 
     Attributes:
         net: The machine with links instead of switches.
-        route: By link of ``net``: the route of the machine that it replaces.
+        route: Route of the machine that each link of ``net`` replaces.
     """
 
     net: NetworkArrays
@@ -124,7 +124,7 @@ class _BudgetTimeline:
         self.ends: list[tuple[int, int]] = []
 
     def earliest_fit(self, tick: int, weight: int) -> int:
-        """Return the first tick, not before a given one, at which a weight is free."""
+        """Return the first tick, ``tick`` or later, at which ``weight`` is free."""
         tick, free = max(tick, self.last), self.free
         for end, used in sorted(self.ends):
             if end <= tick:

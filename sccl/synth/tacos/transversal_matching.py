@@ -33,11 +33,11 @@ class TransversalState(NamedTuple):
     Attributes:
         first_slot: First slot of each node, and the number of slots at the end.
         src: Source of each slot's link.
-        held_since: By node and chunk: first round in which the node can send the chunk.
-        missing_start: By node: index of its first entry in ``missing_chunks``.
-        missing_chunks: By node: the chunks that it still lacks.
-        missing_count: By node: the number of these chunks.
-        holders: By chunk: number of nodes that hold or receive it.
+        held_since: First round in which a node can send a chunk, by node and chunk.
+        missing_start: Index of each node's first entry in ``missing_chunks``.
+        missing_chunks: Chunks that each node still lacks.
+        missing_count: Number of chunks that each node still lacks.
+        holders: Number of nodes that hold or receive each chunk.
         random: State of the random generator.
         sends: Rows (round, slot, chunk).
         counts: Number of unsatisfied (node, chunk) pairs, and number of rows in ``sends``.
@@ -59,11 +59,11 @@ class _RankChoice(NamedTuple):
     """The choice of one rank in one round. A position is an index among its missing chunks.
 
     Attributes:
-        offers: By position: the links that offer the chunk, as bits.
-        key: By position: chunks with smaller keys are added first.
-        matched_link: By position: the link that brings the chunk. Negative: no link.
-        path_source: By link: the position before the link on the augmenting path.
-        matched_chunk: By link: the position of the chunk that it brings. Negative: no chunk.
+        offers: Links that offer the chunk at each position, as bits.
+        key: Sort key of each position. Chunks with smaller keys are added first.
+        matched_link: Link that brings the chunk at each position. Negative: no link.
+        path_source: Position before each link on the augmenting path.
+        matched_chunk: Position of the chunk that each link brings. Negative: no chunk.
         queue: Positions to visit.
     """
 

@@ -1,1 +1,1 @@
-"""Calls served by bundles of generated host code."""
+"""Serve calls by bundles of generated host code."""

@@ -1,6 +1,6 @@
-"""Define the C API of a bundle for ranks without MPI, as in ``sccl.h``.
+"""Call the C API of a bundle for ranks without MPI, as declared in ``sccl.h``.
 
-The ranks of a group meet over the job's store.
+The ranks of a group exchange data over the job's store to join.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NAMESPACES = ("pid", "net", "user", "mnt")
 
 
 class StoreRendezvous:
-    """Exchanges of all ranks, one after the other.
+    """A sequence of data exchanges between all ranks of a group.
 
     Attributes:
-        rank: of this process in the group.
-        size: ranks of the group.
+        rank: Place of this process in the group.
+        size: Number of ranks of the group.
     """
 
     def __init__(self, store: Any, rank: int, size: int) -> None:
@@ -45,16 +45,16 @@ class StoreRendezvous:
         return [bytes(self._store.get(f"{self._times}/{rank}")) for rank in range(self.size)]
 
     def exchange(self, mine: Any) -> list[Any]:
-        """Give a value of JSON to all ranks, and return those of all."""
+        """Give a JSON value to all ranks, and return the value of each rank."""
         return [json.loads(text) for text in self.of_all(json.dumps(mine).encode())]
 
     def wait_for(self, rank: int, is_alive: Callable[[], bool]) -> None:
-        """Wait until a rank comes to the next exchange, for any time as long as it is alive.
+        """Wait until a rank joins the next exchange, without a timeout as long as it is alive.
 
         Args:
             rank: Place of a rank whose work before the exchange may take longer than the store's
-                time.
-            is_alive: Whether the process of the rank runs.
+                timeout.
+            is_alive: Function that returns whether the process of the rank runs.
         """
         key = f"{self._times + 1}/{rank}"
         while not self._store.check([key]) and is_alive():
@@ -80,17 +80,17 @@ def machine_identity() -> list[str]:
 
 
 IN_PLACE = -1
-"""In place of an address: as ``SCCL_IN_PLACE``."""
+"""Value in place of an address, ``SCCL_IN_PLACE``."""
 
 _NAMES = (
     *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
     *("float16", "bfloat16", "float32", "float64"),
 )
 TYPES = {name: number for number, name in enumerate(_NAMES)}
-"""By name; as ``sccl_type``."""
+"""Values of ``sccl_type`` by name."""
 
 OPS = {"sum": 0, "prod": 1, "min": 2, "max": 3}
-"""By name; as ``sccl_op``."""
+"""Values of ``sccl_op`` by name."""
 
 _SUCCESS = 0
 _Exchange = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_size_t)
@@ -98,11 +98,11 @@ _Awake = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 
 class JoinError(Exception):
-    """Ranks can't share a communicator. The text says why."""
+    """Ranks cannot share a communicator. The message has the reason."""
 
 
 class BundleError(RuntimeError):
-    """A call did not end well: the communicator is of no more use."""
+    """A call failed, and the communicator is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,11 @@ class BundleCall:
     """A call of a program.
 
     Attributes:
-        name: of a collective.
-        count: elements of a block.
-        kind: their type.
+        name: Name of the collective.
+        count: Elements of a block.
+        kind: Element type, a value of :data:`TYPES`.
+        op: Reduction operator, a value of :data:`OPS`.
+        root: Place of the root.
     """
 
     name: bytes
@@ -123,16 +125,18 @@ class BundleCall:
 
 
 class BundleCommunicator:
-    """A communicator. One thread calls it at a time."""
+    """A communicator of a bundle. Only one thread may call it at a time."""
 
     def __init__(self, library: ctypes.CDLL, meeting: StoreRendezvous, timeout_s: float) -> None:
-        """Join the others, who do so at once.
+        """Join the other ranks, at the same time on all ranks.
 
         Args:
-            library: loaded.
+            library: Loaded library of the bundle.
+            meeting: Exchanges of the ranks.
+            timeout_s: Timeout of calls, in seconds.
 
         Raises:
-            JoinError: it can't be, on all ranks alike.
+            JoinError: The ranks cannot join. All ranks raise it.
         """
         self.timeout_s = timeout_s
         self._library = library
@@ -152,14 +156,15 @@ class BundleCommunicator:
         self._check(code, JoinError)
 
     def call(self, call: BundleCall, send: int, recv: int) -> None:
-        """Make a call of a collective, and wait until it is done.
+        """Call a collective, and wait for its end.
 
         Args:
-            send: an address, or :data:`IN_PLACE`.
-            recv: an address.
+            call: Collective and its parameters.
+            send: Address of the input, or :data:`IN_PLACE`.
+            recv: Address of the output.
 
         Raises:
-            BundleError: it did not end well.
+            BundleError: The call failed.
         """
         self._until = time.monotonic() + self.timeout_s
         parameters = (call.count, call.kind, call.op, call.root)
@@ -174,10 +179,10 @@ class BundleCommunicator:
         recv: Sequence[int],
         recv_bytes: Sequence[int],
     ) -> None:
-        """Send blocks to all ranks, and get one from each, and wait until that is done.
+        """Send a block to each rank, receive one from each, and wait for the end.
 
         Raises:
-            BundleError: it did not end well.
+            BundleError: The call failed.
         """
         size = self._meeting.size
         pointers, lengths = c_void_p * size, c_size_t * size
@@ -189,7 +194,7 @@ class BundleCommunicator:
             self._check(code, BundleError)
 
     def end(self) -> None:
-        """End the call that is under way, if there is one, and all that follow."""
+        """End the active call, if there is one, and all later calls."""
         self._closing = True
 
     def leave(self) -> None:
@@ -217,7 +222,7 @@ class BundleCommunicator:
         return 0
 
     def _waking(self) -> Generator[int, int | None, None]:
-        """Yield whether a wait ends now. It goes on only while this thread is in a call."""
+        """Yield whether a wait must end. C code resumes it only during a call of this thread."""
         ends = 0
         while True:
             try:
@@ -230,10 +235,10 @@ class BundleCommunicator:
 
 
 def load_library(path: Path) -> ctypes.CDLL:
-    """Return a library.
+    """Load the library of a bundle.
 
     Raises:
-        JoinError: it cannot be loaded.
+        JoinError: The library cannot be loaded.
     """
     try:
         library = ctypes.CDLL(str(path))

@@ -1,8 +1,8 @@
-"""Translate calls of a group to a bundle's C API: addresses, counts, and copies if needed.
+"""Translate calls of a group to a bundle's C API: addresses, counts, and copies if necessary.
 
-All ranks make the same decisions, because they use only properties that the caller must make equal
-on all ranks. So an alltoall with splits, which differ, takes one path for all sizes. Tensors that
-are not contiguous, which may differ by rank, are copied and not refused.
+All ranks must make the same decisions, so these depend only on properties that are equal on all
+ranks. The splits of an alltoall differ by rank, so it uses one method for all sizes. Whether
+tensors are contiguous may differ by rank, so others are copied, not refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sccl.torch_backend.calls.call_description import DTYPES, CallDescription
 Job = Callable[[], None]
 JobBuilder = Callable[[BundleCommunicator, int, CallDescription], "BundleJob | None"]
 BundleJob = tuple[str, Job]
-"""The collective of the bundle that it uses (empty: none), and the function that makes the call."""
+"""Collective of the bundle that a job uses (empty: none), and the function that makes the call."""
 
 _BYTES = TYPES["int8"]
 
@@ -33,10 +33,13 @@ _BYTES = TYPES["int8"]
 def build_job(
     joined: BundleCommunicator, ranks: int, does: str, described: CallDescription
 ) -> BundleJob | None:
-    """Return the job of a call. None: gloo carries it.
+    """Return the job of a call. None: gloo makes the call.
 
     Args:
-        does: Key of :data:`~sccl.torch_backend.torch_releases.METHOD_NAMES`.
+        joined: Communicator of the group.
+        ranks: Number of ranks of the group.
+        does: Operation, a key of :data:`~sccl.torch_backend.torch_releases.METHOD_NAMES`.
+        described: Description of the call.
     """
     make = _BUILDERS.get(does)
     tensors = (*described.inputs, *described.got)
@@ -141,7 +144,7 @@ def _type_number(d: CallDescription) -> int | None:
 def _run_call(
     joined: BundleCommunicator, call: BundleCall, source: torch.Tensor, got: torch.Tensor
 ) -> None:
-    """Make a call of a program; where both are the same tensor, in place."""
+    """Call a collective of the bundle. If input and output are one tensor, it is in place."""
     if not call.count:
         return
     into = got.contiguous()

@@ -1,7 +1,7 @@
-"""Bundles for the host that serve jobs without a plan: those that a user names, or one of our own.
+"""Find or build the host bundles that serve calls outside plans: named by the user, or generated.
 
-Our own has everything go straight from rank to rank, which is right where ranks share memory. It is
-built once for a machine's processor and compiler, and kept in the user's cache.
+A generated bundle sends all data directly between ranks, which is best with shared memory. It is
+built once for each processor and compiler, and stored in the user's cache.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from sccl.synth.common.contract import Request
 from sccl.topo import resolve_topology
 
 BUNDLES = "SCCL_BUNDLES"
-"""0: gloo serves all. Otherwise folders, as in PATH, of projects that ``sccl project new`` made."""
+"""Environment variable. 0: no bundles. Otherwise folders, separated as in PATH, of projects by
+``sccl project new``."""
 
 MAX_RANKS = 8
 """Largest group for a generated bundle. Shared memory grows with the square of the ranks."""
 
-_SIZE_BYTES = 2**20  # bytes of a request (direct algorithms are direct at every size)
+_SIZE_BYTES = 2**20  # any size: a direct algorithm is the same for all
 _DIRECT_COLLECTIVES = ("allgather", "allreduce", "broadcast", "reducescatter")
 
 
 @dataclass(frozen=True, slots=True)
 class HostBundle:
-    """A bundle that is built.
+    """A built bundle.
 
     Attributes:
-        library: its C API, without MPI.
-        collectives: that it has algorithms of.
+        library: Library with the C API, without MPI.
+        collectives: Collectives that the bundle implements.
     """
 
     library: Path
@@ -72,14 +73,14 @@ def find_bundle(ranks: int, wish: str) -> HostBundle:
 
 
 def _build_project(folder: Path) -> HostBundle:
-    """Return the bundle of a project, which is built where anything of it is new."""
+    """Return the bundle of a project, and build it if its sources have changed."""
     project = load_project(folder)
     build_plain_library(project)
     return HostBundle((folder / PLAIN_LIBRARY).resolve(), tuple(sorted(project.collectives)))
 
 
 def _default_bundle(ranks: int) -> HostBundle:
-    """Return our own bundle, from the cache if it is there."""
+    """Return the generated bundle, from the cache if possible."""
     made = _generate_sources(ranks)
     digest = sha256()
     for name, text in sorted(made.items()):
@@ -94,7 +95,7 @@ def _default_bundle(ranks: int) -> HostBundle:
 
 
 def _build_into(cache: Path, folder: Path, made: dict[str, str]) -> None:
-    """Build in a temporary folder and rename it. If another process was faster, use its result."""
+    """Build in a temporary folder, and rename it. If another process was faster, use its bundle."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".making-", dir=cache) as aside:

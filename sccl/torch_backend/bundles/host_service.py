@@ -1,7 +1,7 @@
 """Serve calls of a group with a host bundle, through memory that its ranks share.
 
-All ranks make the same decisions, from equal properties or exchanged data. A bundle serves one call
-after the other, on the calling thread or on a thread of its own.
+All ranks make the same decisions, from equal properties or exchanged data. A bundle executes one
+call after the other, in the calling thread or in a dedicated thread.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from sccl.torch_backend.peers import format_ranks, process_peers
 
 BUNDLES = "SCCL_BUNDLES"
 _END_S = 1.0
-"""For a call that is ended. It notices within a tenth of that, where gloo has no part in it."""
+"""Seconds to wait for an aborted call. A call of the bundle notices the abort in a tenth of
+this."""
 
 _CREATED: Counter[tuple[int, ...]] = Counter()
 """Number of earlier groups of the same ranks, because their messages remain in the store."""
@@ -51,13 +52,16 @@ class HostService:
 
     Attributes:
         refusal: Reason why gloo serves all calls. Empty: the bundle serves some.
-        shown: Its ranks, as text.
+        shown: Text of the ranks.
     """
 
     def __init__(self, store: Any, group: Any, timeout: timedelta, wish: str) -> None:
         """Create the service, at the same time on all ranks of the group.
 
         Args:
+            store: Store of the group.
+            group: Group.
+            timeout: Timeout of calls.
             wish: Value of :data:`BUNDLES`.
         """
         ranks = group.ranks
@@ -67,7 +71,7 @@ class HostService:
         self._joined: BundleCommunicator | None = None
         self._collectives: frozenset[str] = frozenset()
         self._queue = HostQueue(f"sccl-bundle-{group.group_name}")
-        self._behind, self._counting = 0, threading.Lock()  # calls of gloo that wait for their turn
+        self._behind, self._counting = 0, threading.Lock()  # queued calls of gloo
         meeting = StoreRendezvous(
             dist.PrefixStore(f"bundle-{_CREATED[ranks]}", store), self._rank, self._size
         )
@@ -78,14 +82,17 @@ class HostService:
     def _join(
         self, meeting: StoreRendezvous, first: Sequence[int], timeout: timedelta, wish: str
     ) -> str:
-        """Join the others; return why not, which is the same on all ranks.
+        """Join the other ranks. Return the reason of a failure, equal on all ranks. Empty: joined.
 
         Args:
-            first: The global rank that builds the bundle.
+            meeting: Exchanges of the ranks.
+            first: Global rank that builds the bundle.
+            timeout: Timeout of calls.
+            wish: Value of :data:`BUNDLES`.
         """
         if problem := self._apart(meeting, wish):
             return problem
-        if self._rank:  # a compiler may take longer than calls of the group may
+        if self._rank:  # compilation may take longer than the timeout of calls
             meeting.wait_for(0, lambda: not process_peers().gone(first))
         library, names, problem = meeting.exchange(
             _find_library(self._size, wish) if not self._rank else None
@@ -108,7 +115,7 @@ class HostService:
         return ""
 
     def _apart(self, meeting: StoreRendezvous, wish: str) -> str:
-        """Return why ranks can't share memory, or don't want to."""
+        """Return the reason why ranks do not share memory. Empty: they can."""
         if self._size == 1:
             return "there is one rank"
         answers = meeting.exchange([wish, *machine_identity()])
@@ -121,19 +128,24 @@ class HostService:
     def call(
         self, does: str, described: CallDescription, carry: Callable[[], Any], how: CallContext
     ) -> HostWork | None:
-        """Take a call, and return its work. None: gloo does it.
+        """Submit a call.
 
         Args:
-            does: as in :data:`~sccl.torch_backend.torch_releases.METHOD_NAMES`.
-            carry: lets gloo do it.
+            does: Operation, a key of :data:`~sccl.torch_backend.torch_releases.METHOD_NAMES`.
+            described: Description of the call.
+            carry: Function that makes the call with gloo.
+            how: Context of the call.
+
+        Returns:
+            Work object. None: the caller makes the call with gloo.
         """
         if self._joined is None:
             return None
-        if does == "barrier":  # it comes after all that was called before
+        if does == "barrier":  # it must follow all earlier calls
             job = self._in_turn(carry) if self._queue.busy else None
         else:
             job = self._job(does, described)
-            if job is None and self._behind:  # gloo's calls have to be in one order on all ranks
+            if job is None and self._behind:  # gloo needs one order on all ranks
                 job = self._in_turn(carry)
         if job is None:
             return None
@@ -141,7 +153,7 @@ class HostService:
         return self._queue.put(work, job, at_once=how.waits)
 
     def _in_turn(self, carry: Callable[[], Any]) -> Job:
-        """Return a call of gloo that is made once all before it have ended."""
+        """Return a job that makes a call with gloo after the end of all earlier calls."""
         with self._counting:
             self._behind += 1
 
@@ -160,7 +172,7 @@ class HostService:
         return job if not name or name in self._collectives else None
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Set after which time a call gives up."""
+        """Set the timeout of calls."""
         if self._joined is not None:
             self._joined.timeout_s = timeout.total_seconds()
 
@@ -181,7 +193,7 @@ class HostService:
             joined.leave()
 
     def forget(self) -> None:
-        """Take note that this process is a child, forked off one of the group."""
+        """Stop the service in a forked child process."""
         self._joined, self.refusal = None, "the process was forked off a rank"
 
 
@@ -191,10 +203,7 @@ def bundle_setting() -> str:
 
 
 def _find_library(ranks: int, wish: str) -> tuple[str, tuple[str, ...], str]:
-    """Return a library, its collectives, and an empty text.
-
-    Otherwise the reason why there is none.
-    """
+    """Return a library, its collectives, and the reason why there is none (empty: there is one)."""
     from sccl.torch_backend.bundles.host_bundles import find_bundle  # noqa: PLC0415 - one rank of a machine needs it
 
     try:
@@ -221,17 +230,17 @@ os.register_at_fork(after_in_child=_forget_all)
 Job = Callable[[], None]
 
 _NOTIFYING = threading.local()
-"""Whether a thread tells futures."""
+"""Thread-local ``calls``: whether the thread runs callbacks of futures."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """How a job calls.
+    """The context of a call.
 
     Attributes:
-        waits: whether it does nothing else before results are there.
-        naming: makes an error that says which call it is of.
-        device: where its tensors are.
+        waits: Whether the caller waits for the results immediately.
+        naming: Function that wraps an error in one that names the call.
+        device: Device of the tensors.
     """
 
     waits: bool
@@ -245,21 +254,22 @@ class HostWork(dist._Work):  # noqa: SLF001 - the base class of torch's own grou
     def __init__(self, naming: ErrorFactory, results: list[torch.Tensor]) -> None:
         super().__init__()
         self._naming, self._results = naming, results
-        self._ended: threading.Event | None = None  # None: it had ended when it was given out
+        self._ended: threading.Event | None = None  # None: the call has ended early
         self._lock: threading.Lock | None = None
         self._future: ResultFuture | None = None
         self._error: BaseException | None = None
         self.within = getattr(_NOTIFYING, "calls", False)
-        """Whether a callback of another call submits it, which may wait for it there."""
+        """Whether a callback of another call submitted this call, and may wait for it."""
 
     def begin(self) -> None:
-        """Take note that it ends later, in another thread."""
+        """Prepare the work object for a call that ends in another thread."""
         self._ended, self._lock = threading.Event(), threading.Lock()
 
     def do(self, job: Job) -> Job | None:
-        """Make the call.
+        """Make the call. Waits raise any error.
 
-        Waits raise any error. Return a job that settles its future, if there is one.
+        Returns:
+            Job that completes the future. None: there is no future.
         """
         try:
             job()
@@ -276,7 +286,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - the base class of torch's own grou
         """Wait until results are there.
 
         Raises:
-            CallError: they don't come.
+            CallError: The call failed, or has not ended within the timeout.
         """
         if self._ended is not None and not self._ended.wait(
             None if timeout is None or not timeout else timeout.total_seconds()
@@ -295,12 +305,12 @@ class HostWork(dist._Work):  # noqa: SLF001 - the base class of torch's own grou
             else:
                 with self._lock:
                     self._future, ended = future, self.is_completed()
-            if ended:  # nothing follows upon it yet
+            if ended:  # it has no callbacks yet
                 self._set(future)
         return self._future.future
 
     def _settle(self, future: ResultFuture) -> None:
-        """Settle a future in a dedicated thread, which runs its callbacks."""
+        """Complete a future in a dedicated thread, which runs its callbacks."""
         _NOTIFYING.calls = True
         self._set(future)
 
@@ -309,7 +319,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - the base class of torch's own grou
         future.settle(self._results, error)
 
     def is_completed(self) -> bool:
-        """Return whether it has ended."""
+        """Return whether the call has ended."""
         return self._ended is None or self._ended.is_set()
 
     def is_success(self) -> bool:
@@ -348,16 +358,16 @@ class HostQueue:
 
     @property
     def busy(self) -> bool:
-        """Return whether calls have not ended."""
+        """Return whether any call has not ended."""
         return self._left > 0
 
     def put(self, work: HostWork, job: Job, *, at_once: bool) -> HostWork:
-        """Do a call: here, where that is wanted and nothing comes before it.
-
-        Otherwise by the thread.
+        """Make a call here, if the caller waits and no call is queued, or else in the thread.
 
         Args:
-            at_once: who calls waits for it, and does nothing else before.
+            work: Work object of the call.
+            job: Function that makes the call.
+            at_once: Whether the caller waits for the results immediately.
         """
         with self._lock:
             is_inline = at_once and not self._left
@@ -377,10 +387,10 @@ class HostQueue:
         return work
 
     def close(self, within_s: float | None) -> bool:
-        """End the thread, once it has done all; return whether it has.
+        """End the thread after all queued calls. Return whether it has ended.
 
         Args:
-            within_s: how long that may take. None: any time.
+            within_s: Time limit in seconds. None: no limit.
         """
         if self._thread is None:
             return True

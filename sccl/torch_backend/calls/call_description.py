@@ -30,7 +30,7 @@ DTYPES = {
     torch.complex64: "complex64",
     torch.complex128: "complex128",
 }
-"""By torch's types. A call of another type is served, and is neither recorded nor planned."""
+"""Names of torch's types. Calls of other types are made, but neither recorded nor planned."""
 
 _REDUCTIONS = {
     dist.ReduceOp.SUM: "sum",
@@ -49,8 +49,8 @@ class CallDescription:
     """A call.
 
     Attributes:
-        collective: Its name in :data:`~sccl.core.workload_ops.COLLECTIVES`. A barrier is an
-            allreduce of one byte. Empty: it is between two ranks.
+        collective: Name in :data:`~sccl.core.workload_ops.COLLECTIVES`. A barrier is an allreduce
+            of one byte. Empty: a point-to-point call.
         inputs: Input tensors, in the order of ranks if there is one for each.
         got: Output tensors, in the same order. For an allreduce they are the inputs.
         root: Place of the root in the group.
@@ -73,24 +73,24 @@ class CallDescription:
 
     @property
     def dtype(self) -> str:
-        """Return the type of its elements. Empty: it has none, several, or one without a name."""
+        """Return the type of the elements. Empty: no type, several types, or one without a name."""
         types = {tensor.dtype for tensor in (*self.inputs, *self.got)}
         return DTYPES.get(types.pop(), "") if len(types) == 1 else ""
 
     @property
     def size(self) -> str:
-        """Return how much it is about, in words."""
+        """Return the number and type of the elements as text."""
         many = max(self.elements_given, self.elements_got)
         return f"{many} {self.dtype or 'elements'}"
 
     @property
     def elements_given(self) -> int:
-        """Return how many elements it takes."""
+        """Return the number of input elements."""
         return sum(tensor.numel() for tensor in self.inputs)
 
     @property
     def elements_got(self) -> int:
-        """Return how many elements it fills."""
+        """Return the number of output elements."""
         return sum(tensor.numel() for tensor in self.got)
 
 
@@ -105,7 +105,7 @@ def _read_option(name: str, default: Any, opts: Any) -> Any:
 
 
 def _reduction(opts: Any) -> str:
-    """Return the reduction operator from options, or as given instead of them."""
+    """Return the reduction operator from options, or from an operator in place of options."""
     op = getattr(opts, "reduceOp", opts)
     # ReduceOp holds its kind, which is a key. Reductions with a factor have none.
     kind = getattr(op, "op", op)

@@ -1,21 +1,21 @@
 """Decide when motifs are issued, from the plan's order and the submitted calls only.
 
-Every rank submits the same calls in the same order. Decisions that depend on this sequence only,
-and on no clock, are therefore equal on all of them, however far apart they are:
+All ranks submit the same calls in the same order. Decisions that depend only on this sequence, and
+on no clock, are therefore equal on all ranks, however far apart they are:
 
-- After a whole iteration matched the plan, the following ones are planned.
-- A motif is issued when all motifs before it in the order are, and all calls of its operation were
-  submitted.
-- A call that the plan does not expect is a *cut*. All submitted work is then issued in the plan's
-  order, without missing calls, and calls keep their own order until an iteration matches the plan
-  again. If some calls of an operation are missing, the others are issued as well. If the host waits
-  for work that is not issued, because it has to submit other calls first, all ranks stand at the
-  same call, and there is a cut.
+- After a whole iteration matched the plan, the following iterations are planned.
+- A motif is issued when all motifs before it in the order are issued, and all calls of its
+  operation are submitted.
+- A call that the plan does not expect causes a *cut*. All submitted work is then issued in the
+  plan's order, without missing calls, and calls keep their own order until an iteration matches the
+  plan again. If some calls of an operation are missing, the others are issued as well.
+- The host may wait for work that is not issued, before it submits the calls that the plan has
+  earlier. Then all ranks are stalled at the same call, and there is a cut as well.
 
-A rank that stands before its next call writes the number of its calls to the job's store. If all
-ranks have written the same number, the last of them writes a cut. A rank that makes a further call
-after all first writes that they continue. The first write decides for all. So ranks never decide
-differently, and no clock decides.
+A rank that is stalled before its next call writes the number of its calls to the job's store. When
+all ranks have written the same number, the last of them writes the decision to cut. A rank that
+still makes its next call first writes the decision to continue. The first write decides for all
+ranks, so no clock decides, and ranks never decide differently.
 
 Source: SYNDICATE (NSDI 2023) section 4.4, Pseudocode 2. It has no cuts, and would wait forever.
 """
@@ -33,7 +33,7 @@ from sccl.errors import ToolError
 from sccl.torch_backend.peers import format_ranks
 
 IssuedMotif = tuple[int, int, int]
-"""An iteration, an operation of it, and a motif of that."""
+"""Iteration, operation, and motif. In the order of a window: operation, motif, and shift."""
 
 
 @dataclass(slots=True)
@@ -42,12 +42,12 @@ class CallSequence:
 
     Attributes:
         program: Keys of the calls of an iteration, in order.
-        ops: Operation of each call in it.
+        ops: Operation of each call of the program.
         order: Order of a window: operation, motif, and number of iterations ahead.
-        planned: Whether calls are expected.
+        planned: Whether the plan orders the next calls.
         calls: Number of submitted calls.
         cuts: Number of cuts.
-        iterations: Number of iterations that matched the plan, expected or not.
+        iterations: Number of iterations that matched the plan, planned or not.
     """
 
     program: Sequence[Hashable]
@@ -66,7 +66,7 @@ class CallSequence:
     _ends: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Note with which calls operations begin, and with which they are whole."""
+        """Compute the first and the last call of each operation."""
         self._ends = {op: place for place, op in enumerate(self.ops)}
         self._begins = {op: place for place, op in reversed(list(enumerate(self.ops)))}
 
@@ -74,8 +74,8 @@ class CallSequence:
         """Process a call.
 
         Returns:
-            Its iteration, and its place in the program (None: it keeps its own order), and the work
-            to issue before it after a cut.
+            Iteration and place of the call in the program (None: the call is not planned), and work
+            to issue before the call, after a cut.
         """
         self.calls += 1
         issued: list[IssuedMotif] = []
@@ -93,13 +93,13 @@ class CallSequence:
 
     @property
     def place(self) -> int:
-        """Return how many calls of an iteration come before the next, where that is planned."""
+        """Return the place of the next call in the program, if it is planned."""
         return self._next
 
     def follow(self, calls: Iterable[Hashable]) -> None:
-        """Take the last calls before this plan, no more than an iteration has.
+        """Process the last calls before this plan, at most those of one iteration.
 
-        If they were one as it has it, the next is planned.
+        If they match an iteration of the plan, the next call is planned.
         """
         for call in calls:
             self._follow(call)
@@ -118,9 +118,9 @@ class CallSequence:
         return issued
 
     def cut(self) -> list[IssuedMotif]:
-        """Return all that was submitted and is not issued, in order. Nothing is planned then.
+        """Stop planning, and return all submitted work that is not issued, in order.
 
-        Operations of which some calls are missing are among it.
+        It includes operations with missing calls.
         """
         issued: list[IssuedMotif] = []
         while self.planned and self._window <= self._iteration:
@@ -143,7 +143,7 @@ class CallSequence:
             self._window, self._place = self._window + 1, 0
 
     def _follow(self, call: Hashable) -> None:
-        """Plan from the next call on, if the last ones were those of an iteration."""
+        """Start planning at the next call, if the last calls match an iteration."""
         self._last.append(call)
         if len(self._last) > len(self.program):
             self._last.popleft()
@@ -152,7 +152,7 @@ class CallSequence:
             self.iterations += 1
             self._last.clear()
             self._iteration = self._next = self._place = 0
-            # Calls that are issued ahead of their window were so in windows before the first.
+            # Earlier windows contain work of the first iterations that is issued ahead.
             self._window = -max(shift for _, _, shift in self.order)
 
 
@@ -160,10 +160,10 @@ CUT, RESUME = "cut", "on"
 
 
 class StallAgreement:
-    """The reports of this rank.
+    """The agreement of ranks on stalls.
 
     Attributes:
-        at: Number of calls after which it stands. None: it does not.
+        at: Number of calls after which this rank is stalled. None: it is not stalled.
     """
 
     def __init__(self, store: Any, rank: int, ranks: int, limit_s: float) -> None:
@@ -171,7 +171,7 @@ class StallAgreement:
         self.at: int | None = None
 
     def tell(self, calls: int) -> None:
-        """Say that this rank stands still after some calls. Once for each number."""
+        """Report, once for each number of calls, that this rank is stalled after these calls."""
         if self.at == calls:
             return
         self.at = calls
@@ -180,12 +180,12 @@ class StallAgreement:
             self._decide(calls, CUT)
 
     def decided(self) -> str:
-        """Return the decision at the number of calls where this rank stands. Empty: none yet."""
+        """Return the decision for the stall of this rank. Empty: none yet."""
         key = f"decided/{self.at}"
         return str(self._store.get(key).decode()) if self._store.check([key]) else ""
 
     def go_on(self) -> str:
-        """Return the decision before another call of this rank: to continue, if possible."""
+        """Decide to continue before this rank's next call, and return the decision that holds."""
         assert self.at is not None
         decision = self._decide(self.at, RESUME)
         self.at = None
@@ -195,7 +195,7 @@ class StallAgreement:
         return str(self._store.compare_set(f"decided/{calls}", "", decision).decode())
 
     def others(self) -> str:
-        """Return for whom it waits, in words."""
+        """Return a text with the ranks that are not stalled at the same call."""
         keys = {rank: f"stalled/{self.at}/{rank}" for rank in range(self._ranks)}
         moving = [rank for rank, key in keys.items() if not self._store.check([key])]
         if not moving:
@@ -205,7 +205,7 @@ class StallAgreement:
 
 
 class _TimeoutStore:
-    """A store that is waited for only so long: who holds it may be stopped, or gone."""
+    """A store with a timeout, because the process that holds it may be stopped or have ended."""
 
     def __init__(self, store: Any, limit_s: float) -> None:
         self._store, self._limit_s = store, limit_s
@@ -227,17 +227,17 @@ class _TimeoutStore:
         return bytes(self._ask(lambda: self._store.compare_set(key, old, new)))
 
     def _ask(self, request: Callable[[], Any]) -> Any:
-        """Return an answer.
+        """Return the answer to a request.
 
         Raises:
-            ToolError: there is none in time, or there was none before.
+            ToolError: There is no answer in time, or an earlier request had none.
         """
         answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
 
         def ask() -> None:
             try:
                 answers.put((request(), None))
-            except Exception as error:  # noqa: BLE001 - told to who asks
+            except Exception as error:  # noqa: BLE001 - raised in the caller
                 answers.put((None, error))
 
         answer, error = None, None

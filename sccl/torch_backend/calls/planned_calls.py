@@ -1,9 +1,9 @@
-"""Define the calls of a plan, their works, and the operations of which they are part.
+"""Define the calls of a plan, their work objects, and the operations to which they belong.
 
-An operation has one call, or several that are carried as one. Calls of device tensors are made
-whole, with the group of their device. The plan decides only when such a call is made: at the turn
-of its first motif. It is made in the stream that was current when the job submitted it. A wait
-lasts only until it is made. Then torch's work object lets the waiting stream wait, not the host.
+An operation has one call, or several merged calls. Calls of device tensors are not split, and use
+the group of their device. For them the plan only decides the time of the call: when their first
+motif is issued. The call uses the stream that was current when the job submitted it. A wait blocks
+the host only until the call is made. Then torch's work object makes the waiting stream wait.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ class PendingCall:
 
     Attributes:
         began: Time of submission on the monotonic clock, in seconds.
-        issued: Whether all of it is issued.
-        error: Its error.
+        op: Operation of the call.
+        described: Description of the call.
+        group: Ranks of the call.
+        issued: Event that all motifs are issued.
+        error: Error of the call. None: none so far.
     """
 
     def __init__(self, op: ScriptOp, described: CallDescription, group: tuple[int, ...]) -> None:
@@ -48,7 +51,7 @@ class PendingCall:
         return "as planned"
 
     def failure(self) -> Exception | None:
-        """Return the exception to raise for its error."""
+        """Return the exception that waits raise. None: no error."""
         match self.error:
             case None | ToolError():
                 return self.error
@@ -58,11 +61,11 @@ class PendingCall:
 
 
 class PlannedCall(PendingCall):
-    """One whose operation is carried motif by motif, over lanes.
+    """A call that is executed motif by motif, over lanes.
 
     Attributes:
-        carry: Function that lets a group do the original call.
-        ended: whether results are there, or will not be.
+        carry: Function that makes the original call with a group.
+        ended: Event that the results are available, or that the call failed.
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class PlannedCall(PendingCall):
 
     @property
     def future(self) -> Any:
-        """Return the future of its results."""
+        """Return the future of the results."""
         return self._results.future
 
     @property
@@ -94,7 +97,7 @@ class PlannedCall(PendingCall):
         return f"as planned, {'whole' if is_whole else 'each block in parts'}"
 
     def end(self) -> None:
-        """Tell who waits that results are there, or will not be."""
+        """Complete the call, and wake all waits."""
         with self._lock:
             if self.ended.is_set():  # it was given up
                 return
@@ -109,7 +112,7 @@ class PlannedCall(PendingCall):
 
 
 class PendingWork(dist._Work):  # noqa: SLF001 - the base class of torch's own groups in Python
-    """The work object of a held call."""
+    """The work object of a call that the plan may hold back."""
 
     def __init__(self, call: Any) -> None:
         super().__init__()
@@ -183,10 +186,10 @@ class DeviceCarrier(NamedTuple):
 
 
 class DeviceCall(PendingCall):
-    """A call, as an operation of a plan.
+    """A call of device tensors, which is not split.
 
     Attributes:
-        work: torch's own. None: the call is not made, or no more is to be waited for.
+        work: Work object of torch. None: the call is not made, or needs no wait.
     """
 
     def __init__(
@@ -201,19 +204,20 @@ class DeviceCall(PendingCall):
             on_device.carry,
             device_kind(on_device.device).here(on_device.device),
         )
-        self._once = threading.Lock()  # whoever takes it makes the call, or gives it up
+        self._once = threading.Lock()  # taken by the thread that makes the call or gives it up
         self.work: Any = None
         self._results = ResultFuture(stream_devices(on_device.device))
 
     @property
     def future(self) -> Any:
-        """Return the future of its results, as streams see it."""
+        """Return the future of the results, which synchronizes with streams."""
         return self._results.future
 
     def make(self) -> bool:
-        """Make the call, unless it was given up.
+        """Make the call, unless it was given up. Waits raise any error.
 
-        Waits raise any error. Return whether it was made.
+        Returns:
+            Whether the call was made.
         """
         if not self._once.acquire(blocking=False):  # it was given up
             return False
@@ -226,7 +230,7 @@ class DeviceCall(PendingCall):
         return True
 
     def follow(self) -> None:
-        """Let its future be done as that of torch's own work is, which may be at once."""
+        """Complete the future when that of torch's work object is complete."""
         if self.work is None:
             self._settle(None)
         else:
@@ -259,8 +263,8 @@ class DeviceWork(PendingWork):
         """Let the current stream wait once the call is made, like torch's own work object.
 
         Raises:
-            ToolError: It is not made within the group's timeout.
-            CallError: It could not be made, or failed.
+            ToolError: The call is not made within the group's timeout.
+            CallError: The call could not be made, or failed.
         """
         self._before_wait(self._call)
         error = self._call.failure()
@@ -277,12 +281,13 @@ class DeviceWork(PendingWork):
 class PendingOp:
     """An operation of an iteration, with its calls.
 
-    It is done when all of its motifs are. Then all of its calls are.
+    All calls of the operation end when its last motif ends.
 
     Attributes:
+        op: Operation of the script.
         group: Ranks of the operation, including this one.
-        calls: Calls by number.
-        done: For each motif whether it is done.
+        calls: Submitted calls by index in the operation.
+        done: Event of each motif that it has ended.
     """
 
     def __init__(self, op: ScriptOp, group: tuple[int, ...], rank: int) -> None:
@@ -297,17 +302,17 @@ class PendingOp:
 
     @property
     def planned(self) -> list[PlannedCall]:
-        """Return calls of tensors on the CPU, in the order of their numbers."""
+        """Return the calls of CPU tensors, by index."""
         return [call for _, call in sorted(self.calls.items()) if isinstance(call, PlannedCall)]
 
     @property
     def elsewhere(self) -> list[DeviceCall]:
-        """Return the others, likewise."""
+        """Return the calls of device tensors, by index."""
         return [call for _, call in sorted(self.calls.items()) if isinstance(call, DeviceCall)]
 
     @property
     def as_told(self) -> bool:
-        """Return whether all of its calls are there, and as large as the plan has them."""
+        """Return whether all calls are submitted, with CPU tensors of the planned sizes."""
         calls, counts = self.planned, self.op.counts
         if len(calls) < len(counts):
             return False
@@ -315,16 +320,16 @@ class PendingOp:
 
     @property
     def as_made(self) -> bool:
-        """Return whether its calls go one by one, as they are made.
+        """Return whether the calls are made one by one, without motifs.
 
-        So do those of which some are missing, or elsewhere.
+        This includes operations with missing calls, or with calls of device tensors.
         """
         is_incomplete = len(self.planned) < len(self.op.counts)
         return self.op.as_made or is_incomplete or (self.op.keeps_blocks and not self.as_told)
 
     @property
     def row(self) -> Row:
-        """Return the row of the operation, laid out when it is first used."""
+        """Return the row of the operation. It is created on first use."""
         with self._lock:
             if self._row is None:
                 converted, ranks = [], (self.group, self._place)
@@ -339,7 +344,7 @@ class PendingOp:
             return self._row
 
     def count_issued(self) -> bool:
-        """Count a motif that is issued; return whether it is the last."""
+        """Count an issued motif. Return whether it is the last one."""
         self._to_issue -= 1
         if self._to_issue:
             return False

@@ -1,9 +1,9 @@
-"""Wrap works and futures of calls, so that errors name the call and the ranks that are gone.
+"""Wrap work objects and futures of calls, so that errors name the call and the ended ranks.
 
 ``torch.futures.Future.set_exception`` stores the exception as the value of the future. Python
-raises it. C++ takes it for results: the reducer of DistributedDataParallel reads tensors out of
-it, and the process dies of a segmentation fault. Only a callback that raises makes its future fail
-in C++.
+raises it. C++ treats it as results: the reducer of DistributedDataParallel reads tensors from it,
+and the process crashes with a segmentation fault. In C++ a future fails only if it is that of a
+callback that raises.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import torch.distributed as dist
 from sccl.torch_backend.peers import CallError
 
 ErrorFactory = Callable[[BaseException], CallError]
-"""Makes an error that says which call it is of."""
+"""Function that wraps an error in one that names the call."""
 
 Restore = Callable[[], Any]
-"""Writes a result of a call on a copy to the tensor of the job."""
+"""Function that writes a result from a copy to the tensor of the job."""
 
 
 class CarriedWork(dist._Work):  # noqa: SLF001 - the base class of torch's own groups in Python
@@ -61,7 +61,7 @@ class CarriedWork(dist._Work):  # noqa: SLF001 - the base class of torch's own g
         self._inner.synchronize()
 
     def source_rank(self) -> int:
-        """Return who sent it."""
+        """Return the source rank."""
         return int(self._inner.source_rank())
 
     def _source_rank(self) -> int:
@@ -69,7 +69,7 @@ class CarriedWork(dist._Work):  # noqa: SLF001 - the base class of torch's own g
 
 
 class NamedWork(CarriedWork):
-    """One whose errors name the call, in one sentence."""
+    """A work object whose errors name the call in one sentence."""
 
     def __init__(self, inner: Any, naming: ErrorFactory) -> None:
         super().__init__(inner)
@@ -79,7 +79,7 @@ class NamedWork(CarriedWork):
         """Wait until results are there.
 
         Raises:
-            CallError: they will not be.
+            CallError: The call failed.
         """
         try:
             return bool(self._inner.wait(*args, **kwargs))
@@ -98,9 +98,9 @@ class NamedWork(CarriedWork):
 
 
 def wrap_named(inner: Any, naming: ErrorFactory) -> NamedWork | None:
-    """Return a work whose errors name the call; None where torch gives none, as it is done.
+    """Return a work object whose errors name the call.
 
-    That is so of calls that a stream waits for by itself.
+    None: torch returned no work object, because the calling stream waits for the call by itself.
     """
     return None if inner is None else NamedWork(inner, naming)
 

@@ -1,9 +1,9 @@
-"""Bring running jobs to another plan: decisions, messages, and the moment of the switch.
+"""Switch running jobs to other plans: votes, decisions, and agreements.
 
-A rank has a :class:`Follower`. A :class:`Listener` calls it in its own thread. At boundaries
-between iterations the follower contributes to the ranks' agreement. A controller has a
-:class:`Coordinator`. Both use a store, such as the TCPStore of every torchrun job, through a
-:class:`Ledger`, which defines its keys. Nothing here blocks.
+Each rank has a :class:`Follower`, which a :class:`Listener` calls in a separate thread. At
+boundaries between iterations the follower contributes to an agreement of the ranks. A controller
+has a :class:`Coordinator`. Both use a store, such as the TCPStore of every torchrun job, through a
+:class:`Ledger`, which defines its keys. Nothing in this package blocks.
 """
 
 from sccl.torch_backend.control.coordinator import Coordinator, Decision

@@ -9,11 +9,11 @@ from itertools import pairwise
 from sccl.errors import InputError
 
 MAX_RECORDED_CALLS = 1 << 15
-"""Calls that are kept."""
+"""Largest number of stored calls."""
 
 
 _BEFORE_STEPS = 32
-"""Calls that a job may make before its first step, as of parameters that all ranks begin with."""
+"""Number of calls that a job may make before its first step, such as broadcasts of parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class RecordedCall:
     """A call.
 
     Attributes:
-        key: tells it from others: collective, ranks, type, and more.
-        number: how many calls of all ranks there were by then.
-        at_s: when it was made.
+        key: Properties that identify the call: collective, ranks, type, and more.
+        number: Number of calls of all ranks until then.
+        at_s: Time of the call, in seconds.
     """
 
     key: tuple[Hashable, ...]
@@ -37,6 +37,7 @@ def find_iterations(
     """Return the first calls of a plan's iterations in the recorded calls. Empty: not known yet.
 
     Args:
+        heard: Recorded calls, in order.
         program: Keys of the calls of an iteration, in order.
 
     Raises:
@@ -67,9 +68,9 @@ def find_iterations(
 def mismatch_reason(
     first: Sequence[tuple[Hashable, ...]], program: Sequence[tuple[Hashable, ...]]
 ) -> str:
-    """Return the reason why a plan does not fit the first calls of a job. Empty: it fits, or may.
+    """Return the reason why a plan does not fit the first calls of a job. Empty: it may fit.
 
-    A job may make other calls before its first step, so more than four iterations of calls are
+    A job may make other calls before its first step, so the calls of more than four iterations are
     needed.
     """
     if len(first) < 4 * len(program) + _BEFORE_STEPS:
@@ -85,6 +86,7 @@ def periods_us(begins: Sequence[RecordedCall], size: int) -> list[tuple[int, flo
     """Return the durations of consecutive iterations, with the number of calls before their end.
 
     Args:
+        begins: First calls of iterations.
         size: Number of calls of all ranks in an iteration.
     """
     return [

@@ -28,7 +28,7 @@ from sccl.torch_backend.control.transitions import (
 )
 
 DEADLINE_S = 60.0
-"""Time for all ranks to vote."""
+"""Default time in seconds for all ranks to vote."""
 
 _CHOICE_OF_STATE = {CoordinatorState.CHOSE_COMMIT: COMMIT, CoordinatorState.CHOSE_ABORT: ABORT}
 _DECISION_OF_STATE = {CoordinatorState.COMMIT_LOGGED: COMMIT, CoordinatorState.ABORT_LOGGED: ABORT}

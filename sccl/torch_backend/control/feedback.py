@@ -1,8 +1,8 @@
 """Evaluate the measurements of ranks under a plan, and decide when to plan again.
 
-Source: SYNDICATE (NSDI 2023) section 4.4, Replanning: plan again if waits consistently add up to
-more than 5 % of iterations. Tolerances for claims, the minimal gain of a switch, and the return to
-the previous plan are additions.
+Source: SYNDICATE (NSDI 2023) section 4.4, Replanning: plan again if waits consistently exceed 5 %
+of iterations. The tolerance of claimed periods, the minimal gain of a switch, and the return to the
+previous plan are additions.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sccl.core.workload_ops import MAX_OP_US
 from sccl.torch_backend.control.ledger import Ledger
 
 CONSECUTIVE_ITERATIONS = 20
-"""Iterations that have to agree."""
+"""Number of consecutive iterations that must support an action."""
 
 MAX_WAIT = 0.05
 MAX_DEVIATION = 0.10
 MIN_GAIN = 0.03
 WARM_UP = 3
-"""Iterations after a switch that do not count."""
+"""Number of ignored iterations after a switch."""
 
 _Us = Annotated[float, Meta(ge=0, le=MAX_OP_US)]
 
@@ -63,8 +63,10 @@ class IterationSummary:
     """An iteration of all ranks.
 
     Attributes:
-        period_us: the longest of them.
-        waited: the largest part that one of them waited.
+        iteration: Number of the iteration.
+        version: Lowest version of the plan among the ranks.
+        period_us: Longest period of a rank.
+        waited: Largest fraction of the period that a rank waited.
     """
 
     iteration: int
@@ -91,10 +93,10 @@ class FeedbackReader:
         self.unread = 0
 
     def read(self) -> list[IterationSummary]:
-        """Return the iterations of which all ranks have told since the last time.
+        """Return the iterations for which all ranks have reported since the last call.
 
         Raises:
-            StoreError: the store cannot be reached.
+            StoreError: The store cannot be reached.
         """
         for rank in range(self._ledger.ranks):
             self._since[rank], texts = self._ledger.reports(rank, self._since[rank])
@@ -137,7 +139,7 @@ def _summarize(iteration: int, reports: Iterable[IterationReport]) -> IterationS
 
 
 class ReplanDecision(Enum):
-    """The action that measurements call for."""
+    """The action that measurements suggest."""
 
     KEEP = "nothing"
     REPLAN = "plan anew"
@@ -153,10 +155,10 @@ class ReplanAdvice:
 
 
 class ReplanPolicy:
-    """Decides by iterations, one after the other. It knows no clock and no store.
+    """Suggests actions from consecutive iterations. It uses neither a clock nor a store.
 
     Attributes:
-        measured_us: the last median period under this plan. None: too few iterations were seen.
+        measured_us: Median period of the last iterations under this plan. None: too few iterations.
     """
 
     def __init__(self) -> None:
@@ -169,11 +171,12 @@ class ReplanPolicy:
         self._is_advised = False
 
     def on_switch(self, version: int, claimed_us: float | None, *, back: bool = False) -> None:
-        """Take note of a plan that will be active from some iteration on.
+        """Begin with a plan that becomes active at some iteration.
 
         Args:
-            claimed_us: the period that it claims. None: it claims none.
-            back: whether it is one from before, which is not measured against the last.
+            version: Version of the plan.
+            claimed_us: Claimed period. None: the plan claims none.
+            back: Whether it is a previous plan, which is not compared with the last one.
         """
         self._before_us, self.measured_us = None if back else self.measured_us, None
         self._version, self._claimed_us = version, claimed_us
@@ -181,7 +184,7 @@ class ReplanPolicy:
         self._skip, self._is_advised = WARM_UP, False
 
     def observe(self, seen: IterationSummary) -> ReplanAdvice:
-        """Return the action after an iteration. Each action is advised once."""
+        """Return the suggested action after an iteration. Each action is suggested once."""
         if seen.version != self._version:
             return ReplanAdvice(ReplanDecision.KEEP)
         if self._skip:
@@ -198,12 +201,12 @@ class ReplanPolicy:
         return advice
 
     def on_replan(self) -> None:
-        """Take note that a plan was looked for: measurements may call for it again."""
+        """Note that a search for a plan has ended, so that measurements may suggest another one."""
         self._last.clear()
         self._is_advised = False
 
     def improves(self, predicted_us: float) -> bool:
-        """Return whether a plan that claims a period is to be proposed."""
+        """Return whether a plan with this claimed period should be proposed."""
         measured = self.measured_us
         return measured is not None and predicted_us < measured * (1 - MIN_GAIN)
 
@@ -232,12 +235,12 @@ class ReplanPolicy:
 
 
 def encode_report(report: IterationReport) -> bytes:
-    """Return a report as ranks write it."""
+    """Return the encoding of a report in the store."""
     return msgspec.json.encode(report)
 
 
 def merge_times(times: Sequence[MotifTime], limit: int = 4096) -> tuple[MotifTime, ...]:
-    """Return the times of motifs that are alike as one each, their median."""
+    """Return the median time of each group of equal motifs."""
     grouped: Mapping[tuple[str, str, int, int], list[float]] = defaultdict(list)
     for motif in times:
         grouped[motif.collective, motif.option, motif.ranks, motif.size_bytes].append(motif.us)

@@ -1,4 +1,4 @@
-"""Access the keys and values that all ranks and coordinators of a job share."""
+"""Access the key-value store that the ranks and coordinators of a job share."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class DecisionError(StoreError):
 
 
 class JobStore(Protocol):
-    """A store. Nothing in it waits, and no key is ever deleted.
+    """A key-value store. Its methods do not wait for values, and keys are never deleted.
 
-    Each of these raises :class:`StoreError` if the store cannot be reached.
+    All methods raise :class:`StoreError` if the store cannot be reached.
     """
 
     def get(self, key: str) -> bytes | None:
@@ -43,7 +43,7 @@ class JobStore(Protocol):
 
 
 class MemoryJobStore:
-    """A store within a process."""
+    """A store in the memory of a process."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -73,13 +73,13 @@ class MemoryJobStore:
 
 
 class TorchJobStore:
-    """A store of ``torch.distributed``, such as the TCPStore that every job of torchrun has.
+    """A store of ``torch.distributed``, such as the TCPStore of every torchrun job.
 
-    It knows neither passwords nor encryption: who reaches its port can write into it. So plans are
-    taken as data, with limits, and may be signed (:mod:`.blobs`).
+    It has neither passwords nor encryption: anyone who reaches its port can write to it. So plans
+    are read as data, with limits, and may be signed (:mod:`sccl.torch_backend.control.ledger`).
 
     Args:
-        store: of torch; of a thread of its own, a clone.
+        store: Store of torch. Each thread needs its own clone.
     """
 
     def __init__(self, store: Any) -> None:
@@ -113,10 +113,10 @@ class TorchJobStore:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``"HOST:PORT"``; IPv6 in brackets.
+    """Return host and port of ``"HOST:PORT"``. An IPv6 address is in brackets.
 
     Raises:
-        ParameterError: it is of another form.
+        ParameterError: The text has another form.
     """
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -128,11 +128,11 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class RemoteJobStore:
-    """The store of a running job, connected to when it is first asked, and again after it was lost.
+    """The store of a running job. It connects on first use, and again after a lost connection.
 
     Args:
-        address: as ``"HOST:PORT"``.
-        seconds: after which nobody is taken to listen there.
+        address: Address as ``"HOST:PORT"``.
+        seconds: Timeout of the connection.
     """
 
     def __init__(self, address: str, seconds: float = 2.0) -> None:
@@ -161,16 +161,16 @@ class RemoteJobStore:
         try:
             return ask(self._store)
         except StoreError:
-            self._store = None  # torch's own does not connect again
+            self._store = None  # torch's store does not reconnect
             raise
 
 
 def connect_store(address: str, seconds: float = 10.0) -> TorchJobStore:
-    """Return the store of a running job.
+    """Connect to the store of a running job.
 
     Raises:
-        ParameterError: the address is of another form.
-        StoreError: nobody listens there, or torch is not installed.
+        ParameterError: The address has another form.
+        StoreError: No store answers at the address, or torch is not installed.
     """
     host, port = parse_address(address)
     try:

@@ -1,13 +1,13 @@
 """Define the keys of a job's store: participants, plans by version, votes, and decisions.
 
-All keys contain the run and its generation, which a restart of the job changes. Messages for ranks
-that are gone thus never reach later ones.
+All keys contain the run and its generation, which changes when the job restarts. So messages for
+earlier ranks never reach later ones.
 
-Plans are stored packed, in parts, with a digest. Anyone who reaches a store's port can write its
-keys and values. Therefore sizes are limited before unpacking, the content is only data, and with a
-key in ``SCCL_PLAN_KEY`` only signed plans are accepted. A signature covers the plan and its
-location, so that no old plan passes for a new one. Votes and decisions are signed in the same way,
-each with the digest of its plan.
+Plans are stored compressed, in parts, with a digest. Anyone who reaches a store's port can write
+its keys and values. Therefore sizes are limited before decompression, the content is only data, and
+with a key in ``SCCL_PLAN_KEY`` only signed plans are accepted. A signature covers the plan and its
+key in the store, so an old plan cannot replace a new one. Votes and decisions are signed in the
+same way, together with the digest of their plan.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CURRENT_JOB_KEY = "sccl/now"
 MAX_VERSIONS = 10_000
 MAX_RANKS = 1 << 16
 RING = 64
-"""Reports of a rank that are kept."""
+"""Number of stored reports of each rank."""
 
 _MAX_REPORT = 1 << 18
 _MAX_REASON = 400
@@ -57,6 +57,7 @@ class RankVote:
     """A rank's vote on a plan.
 
     Attributes:
+        yes: Whether the rank can run the plan.
         why: Reason of a refusal, as a sentence.
     """
 
@@ -67,22 +68,22 @@ class RankVote:
 def describe_job(
     run: str, generation: int, ranks: int, plan: str = "", workload: str = ""
 ) -> JobWire:
-    """Return a job: of a run whose name is no part of a key, by its digest."""
+    """Return the description of a job. A run name that is invalid in keys becomes its digest."""
     run_name = run if _RUN_NAME.fullmatch(run) else hashlib.sha256(run.encode()).hexdigest()[:32]
     return JobWire(run=run_name, generation=generation, ranks=ranks, plan=plan, workload=workload)
 
 
 def announce(store: JobStore, job: JobWire) -> Ledger:
-    """Write down which job a store belongs to, and return its ledger: rank 0 does, at first."""
+    """Write the description of the job to its store, and return its ledger. Rank 0 does this."""
     store.set(CURRENT_JOB_KEY, msgspec.json.encode(job))
     return Ledger(store, job)
 
 
 def current_ledger(store: JobStore) -> Ledger:
-    """Return the ledger of the job that runs now.
+    """Return the ledger of the job that currently uses a store.
 
     Raises:
-        StoreError: it cannot be reached, or no job of sccl has written into it.
+        StoreError: The store cannot be reached, or has no description of a job.
     """
     text = store.get(CURRENT_JOB_KEY)
     if text is None:
@@ -99,7 +100,7 @@ def current_ledger(store: JobStore) -> Ledger:
 
 
 class Ledger:
-    """The keys of a job, in one generation of it."""
+    """The keys of one generation of a job."""
 
     def __init__(self, store: JobStore, job: JobWire) -> None:
         self.store, self.job = store, job
@@ -107,10 +108,10 @@ class Ledger:
         self._prefix = f"sccl/{job.run}/{job.generation}"
 
     def latest_version(self) -> int:
-        """Return the highest version that was taken. Plans of the last may not be there yet.
+        """Return the highest assigned version. Its plan may not be written yet.
 
         Raises:
-            StoreError: there are more than any job has.
+            StoreError: The number is invalid.
         """
         count = self.store.add(f"{self._prefix}/versions", 0)
         if not 0 <= count <= MAX_VERSIONS:
@@ -118,32 +119,32 @@ class Ledger:
         return count
 
     def mark_watched(self) -> None:
-        """Say that somebody attends to the job: until then its ranks look for nothing else."""
+        """Record that a controller watches the job. Until then ranks read only this key."""
         self.store.set(f"{self._prefix}/watched", b"1")
 
     def is_watched(self) -> bool:
-        """Return whether somebody does."""
+        """Return whether a controller watches the job."""
         return self.store.get(f"{self._prefix}/watched") is not None
 
     def lane_prefix(self, version: int) -> str:
-        """Return under which prefix ranks meet to make the connections that a plan needs."""
+        """Return the prefix of keys by which ranks create the connections of a plan."""
         return f"{self._prefix}/lanes/{version}"
 
     def write_plan(self, content: bytes, key: bytes | None) -> int:
-        """Write a plan, and return its version: it is there for others once its head is.
+        """Write a plan, and return its version. Others see it when its header is written, last.
 
         Raises:
-            ParameterError: it is too large.
+            ParameterError: The plan is too large.
         """
         version = self.store.add(f"{self._prefix}/versions", 1)
         self._write(version, content, key)
         return version
 
     def write_initial_plan(self, content: bytes, key: bytes | None) -> None:
-        """Write the plan that the job is started under, as version 0.
+        """Write the plan at the start of the job, as version 0.
 
         Raises:
-            ParameterError: it is too large.
+            ParameterError: The plan is too large.
         """
         self._write(0, content, key)
 
@@ -154,14 +155,14 @@ class Ledger:
         self.store.set(self._plan_key(version), head)
 
     def has_plan(self, version: int) -> bool:
-        """Return whether a plan is there."""
+        """Return whether the plan of a version is written."""
         return self.store.get(self._plan_key(version)) is not None
 
     def read_plan(self, version: int, key: bytes | None) -> bytes | None:
-        """Return a plan. None: it is not there yet.
+        """Return the plan of a version. None: it is not written yet.
 
         Raises:
-            FormatError: it is damaged, too large, or not signed.
+            FormatError: The plan is damaged, too large, or not signed.
         """
         where = self._plan_key(version)
         text = self.store.get(where)
@@ -174,7 +175,7 @@ class Ledger:
         return unseal(head, [part for part in parts if part is not None], where)
 
     def plan_digest(self, version: int, key: bytes | None) -> str:
-        """Return the digest of a plan. Empty: no plan that counts is there."""
+        """Return the digest of a plan. Empty: there is no valid plan."""
         where = self._plan_key(version)
         text = self.store.get(where)
         try:
@@ -185,10 +186,14 @@ class Ledger:
     def write_vote(
         self, version: int, rank: int, vote: RankVote, digest: str = "", key: bytes | None = None
     ) -> None:
-        """Write down a vote.
+        """Write the vote of a rank.
 
         Args:
+            version: Version of the plan.
+            rank: Rank.
+            vote: Vote of the rank.
             digest: Digest of the plan that the rank has read.
+            key: Key of the signature. None: no signature.
         """
         where = self._vote_key(version, rank)
         text = "yes" if vote.yes else f"no {vote.why[:_MAX_REASON]}"
@@ -197,10 +202,13 @@ class Ledger:
     def votes(
         self, version: int, key: bytes | None = None, digest: str | None = None
     ) -> dict[int, RankVote]:
-        """Return the votes of a version by rank, without those that the key has not signed.
+        """Return the votes on a version by rank, without votes that are not signed with the key.
 
         Args:
-            digest: Digest of the plan that a yes has to be about. None: of the one in the store.
+            version: Version of the plan.
+            key: Key of the signatures. None: no signatures.
+            digest: Digest of the plan to which a yes must refer. None: that of the plan in the
+                store.
         """
         votes = {}
         digest = self.plan_digest(version, key) if digest is None else digest
@@ -247,12 +255,12 @@ class Ledger:
         return self._read_decision(self._announcement_key(version), version, key, digest)
 
     def write_report(self, rank: int, number: int, report: bytes) -> None:
-        """Write the report of a rank, instead of one long ago."""
+        """Write the report of a rank, which replaces the one :data:`RING` reports before."""
         self.store.set(f"{self._prefix}/report/{rank}/{number % RING}", report)
         self.store.set(f"{self._prefix}/reports/{rank}", str(number + 1).encode())
 
     def reports(self, rank: int, since: int) -> tuple[int, list[bytes]]:
-        """Return how many reports a rank has written, and those since some that are still kept."""
+        """Return the number of reports by a rank, and the stored ones from number ``since`` on."""
         text = self.store.get(f"{self._prefix}/reports/{rank}") or b"0"
         count = int(text) if text.isdigit() and len(text) < 16 else 0
         reports = []
@@ -319,10 +327,10 @@ class BlobHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def read_key(environment: Mapping[str, str]) -> bytes | None:
-    """Return the key for signatures. None: there is none, and nothing is signed or refused.
+    """Return the key for signatures. None: nothing is signed, and signatures are not checked.
 
     Raises:
-        ParameterError: it is too short to be one.
+        ParameterError: The key is too short.
     """
     text = environment.get(KEY, "")
     if text and len(text) < _MIN_KEY_BYTES:
@@ -334,13 +342,15 @@ def read_key(environment: Mapping[str, str]) -> bytes | None:
 
 
 def seal(content: bytes, where: str, key: bytes | None) -> tuple[bytes, list[bytes]]:
-    """Return the head and the parts of a plan.
+    """Return the header and the parts of a stored plan.
 
     Args:
-        where: the place where it will lie, which is signed with it.
+        content: Plan.
+        where: Key of the plan in the store, which the signature covers.
+        key: Key of the signature. None: no signature.
 
     Raises:
-        ParameterError: it is too large.
+        ParameterError: The plan is too large.
     """
     packed = zlib.compress(content, 6)
     if len(content) > MAX_BYTES or len(packed) > MAX_PARTS * PART_BYTES:
@@ -363,7 +373,7 @@ def parse_head(text: bytes, where: str, key: bytes | None) -> BlobHead:
     """Return the header of a stored plan.
 
     Raises:
-        FormatError: It is damaged, too large, or not signed with the key.
+        FormatError: The header is damaged, too large, or not signed with the key.
     """
     try:
         head = msgspec.json.decode(text, type=BlobHead)
@@ -381,10 +391,10 @@ def parse_head(text: bytes, where: str, key: bytes | None) -> BlobHead:
 
 
 def unseal(head: BlobHead, parts: Sequence[bytes], where: str) -> bytes:
-    """Return a plan from its parts.
+    """Return a plan from its header and parts.
 
     Raises:
-        FormatError: it is damaged.
+        FormatError: The plan is damaged or too large.
     """
     packed = b"".join(parts)
     if len(packed) > MAX_PARTS * PART_BYTES:
@@ -400,11 +410,12 @@ def unseal(head: BlobHead, parts: Sequence[bytes], where: str) -> bytes:
 
 
 def sign(text: str, where: str, key: bytes | None) -> bytes:
-    """Return a line of text with its signature, which is for one place.
+    """Return a line of text with its signature.
 
     Args:
-        where: Place where it will lie, which is signed with it.
-        key: Key of the job. None: the line is not signed.
+        text: Text, which becomes one line.
+        where: Key of the line in the store, which the signature covers.
+        key: Key of the signature. None: the line is not signed.
     """
     line = " ".join(text.split())
     if key is None:
@@ -413,7 +424,7 @@ def sign(text: str, where: str, key: bytes | None) -> bytes:
 
 
 def verify_text(content: bytes, where: str, key: bytes | None) -> str | None:
-    """Return a line of text. None: it is not signed with the key for this place."""
+    """Return a line of text. None: it has no valid signature for this key of the store."""
     line, _, signature = content.decode(errors="replace").partition("\n")
     if key is not None:
         right = _signature(_digest(line), where, key)

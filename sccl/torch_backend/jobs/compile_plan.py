@@ -34,8 +34,8 @@ _NATIVE = {
     "reduce": ("direct", "ring"),
     "scatter": ("direct",),
 }
-"""Carriers whose part gloo's own collective takes: it moves as much over each link, or less. Its
-reducescatter is an allreduce, so that ours is faster."""
+"""Carriers that gloo's own collective replaces, because it moves at most as much over each link.
+gloo implements a reducescatter as an allreduce, which is slower."""
 
 _PART_COLLECTIVES = ("allgather", "allreduce", "alltoall")
 """Collectives for which gloo also supports a part of each block."""
@@ -46,16 +46,17 @@ _PIECE_BYTES, _MAX_PIECES = 2**15, 12
 """Approximate size of a message in an all-to-all step, and the largest number of messages."""
 
 _Row = tuple[int, int, int, int, int, bool]
-"""As :class:`~sccl.torch_backend.script.ScriptMotif` has them."""
+"""A transfer, with the fields of ``transfers`` in
+:class:`~sccl.torch_backend.script.ScriptMotif`."""
 
 
 def compile_file(file: Path) -> PlanScript:
     """Return the script of a verified plan file.
 
     Raises:
-        InputError: It is none, fails verification, or no job can follow it.
+        InputError: The file is not a plan, fails verification, or no job can follow the plan.
     """
-    read_text(file)  # a file that is not there is no other kind of file
+    read_text(file)  # reports a missing file as such
     plans, rest = load_training_files([file])
     if rest or len(plans) != 1 or plans[0].claimed is not None:
         raise InputError(f"{file}: it is no training plan: give one that 'sccl train plan' wrote")
@@ -72,8 +73,8 @@ def compile_plan(plan: TrainingPlan) -> PlanScript:
     """Return the script of a plan.
 
     Raises:
-        ParameterError: a job can't be made to keep to it.
-        JudgeError: a defect of this: it makes no script.
+        ParameterError: No job can follow the plan.
+        JudgeError: The script is invalid, which is a defect.
     """
     workload = plan.workload
     if len(workload.roles) != 1 or workload.roles[0].ranks != tuple(range(workload.ranks)):
@@ -85,7 +86,7 @@ def compile_plan(plan: TrainingPlan) -> PlanScript:
     names = [event.op for event in events if event.action is HostAction.SUBMIT]
     calls = {op.id: op for op in workload.collectives()}
     places = {name: k for k, name in enumerate(names)}
-    # In the place of each call that another one stands for
+    # Operation and index of each call, including calls that are merged into another one
     called = {entry.id: (k, part) for k, name in enumerate(names)
               for part, entry in enumerate(calls[name].merged or (calls[name],))}  # fmt: skip
     asked = plan.input_workload.submits[0].events
@@ -115,7 +116,7 @@ def compile_plan(plan: TrainingPlan) -> PlanScript:
 
 
 def _assign_lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the channel and the stream of each motif: streams of a channel in turn."""
+    """Return the channel and stream of each motif, with the streams of a channel round-robin."""
     number = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
     of = {(name, k): number[motif.channel] for name, k, motif in plan.motifs()}
     count: dict[int, int] = defaultdict(int)
@@ -171,10 +172,11 @@ class _ScriptCompiler:
         )
 
     def _op_motifs(self, op: CommOp, even: CommOp) -> tuple[Motif, ...]:
-        """Return the motifs of a collective; none: nothing moves, or not in even parts of blocks.
+        """Return the motifs of a collective. Empty: nothing moves, or its recipe needs real sizes.
 
         Args:
-            even: with blocks of one size.
+            op: Collective.
+            even: The collective with blocks of equal size.
         """
         from sccl.training.validate.plan_costs import recipe_motifs  # noqa: PLC0415 - loads NumPy
 
@@ -183,7 +185,7 @@ class _ScriptCompiler:
         except InputError:
             if even is op:
                 raise
-            return ()  # a recipe may say how large its parts are
+            return ()  # a recipe may depend on sizes
 
     def _compile_motif(
         self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, is_single: bool
@@ -195,15 +197,16 @@ class _ScriptCompiler:
         item_bytes = ITEM_BYTES[op.dtype]
         size = buffer_elements(motif) * item_bytes
         option = f"{by.channel} {by.carrier}"
-        timed = None  # parts of the pattern of an alltoall are in no table of costs
-        if size and not motif.offsets and op == self._calls[op.id]:  # and uneven motifs vary
+        timed = None  # splines of an alltoall have no row
+        if size and not motif.offsets and op == self._calls[op.id]:  # uneven ones vary
             timed = (motif.collective, option, motif.max_group_size, size)
         carrier = by.carrier.partition(COMPLEMENT_SEPARATOR)[0]
         first, last = _block_part(motif)
         gloos = carrier in _NATIVE.get(op.collective, ()) and _is_complete_collective(op, motif)
         in_pieces = carrier == "direct" and size > motif.max_group_size * _PIECE_BYTES
         if op.collective == "alltoall" or not is_single:
-            # Gloo sends all at once, or around a ring in which all wait for all: see in_turns.
+            # gloo sends all data at once, or around a ring in which each rank waits for all
+            # others. split_in_turns balances arrivals instead.
             gloos = gloos and not (in_pieces and op.collective in ("allreduce", "alltoall"))
         if op.merged:  # buffers of an allreduce are concatenated, others interleave blocks
             gloos = gloos and op.collective == "allreduce"
@@ -244,10 +247,7 @@ class _ScriptCompiler:
         return self._planned_transfers(motif, channel, item_bytes)
 
     def _planned_transfers(self, motif: Motif, channel: int, item_bytes: int) -> list[_Row]:
-        """Return the transfers of a motif's schedules in steps.
-
-        An allreduce has two in sequence.
-        """
+        """Return the transfers of a motif's schedules. An allreduce has two in sequence."""
         from sccl.training.motifs import apply_recipe, parse_recipe  # noqa: PLC0415 - loads NumPy
         from sccl.training.options.motif_costs import MotifCosts  # noqa: PLC0415 - likewise
         from sccl.transform.levels import algorithm_from_schedule  # noqa: PLC0415 - likewise
@@ -265,7 +265,7 @@ class _ScriptCompiler:
         for part, schedule in zip(parts, schedules, strict=True):
             spans = [move.span for move in part.moves()]
             before = 1 + (rows[-1][0] if rows else -1)
-            # The schedule has the order, for any size of chunks.
+            # The order of the schedule is valid for all chunk sizes.
             alike = replace(schedule, collective=replace(schedule.collective, counts=()))
             sends = sorted(algorithm_from_schedule(alike).sends, key=lambda send: send.step)
             rows += [
@@ -276,11 +276,11 @@ class _ScriptCompiler:
 
 
 def split_in_turns(rows: Sequence[_Row], ranks: int, item_bytes: int) -> list[_Row]:
-    """Return transfers with those of all-to-all steps divided into smaller ones, in rotation.
+    """Split the transfers of each step into pieces, in rotation over target ranks.
 
-    If each rank sends to several at once, arrivals are unbalanced, and some links are idle at the
-    end. With pieces to the next rank, then to the one after it, and so on, each rank receives from
-    one rank at a time. A step must not send data that it receives.
+    If each rank sends to several ranks at once, arrivals are unbalanced, and some links idle at the
+    end. Here each rank sends pieces to the next rank, then to the one after it, and so on. So it
+    receives from one rank at a time. A step must not send data that it receives.
     """
     turned_rows: list[_Row] = []
     for _, step_rows in groupby(rows, key=lambda row: row[0]):
@@ -306,9 +306,9 @@ def _split_evenly(start: int, stop: int, parts: int) -> Iterable[tuple[int, int]
 
 
 def _with_even_blocks(op: CommOp) -> CommOp:
-    """Return a collective with blocks of one size instead of an alltoall with splits.
+    """Return a collective with blocks of equal size in place of an alltoall with splits.
 
-    The job's own splits apply at run time: parts of blocks are parts of these.
+    At run time, parts of blocks are fractions of the job's actual blocks.
     """
     if op.merged and any(part.splits for part in op.merged):
         parts = tuple(map(_with_even_blocks, op.merged))
@@ -320,7 +320,7 @@ def _with_even_blocks(op: CommOp) -> CommOp:
 
 
 def _is_relayed(op: CommOp, motifs: Iterable[ScriptMotif]) -> bool:
-    """Return whether parts of an alltoall's blocks go by way of other ranks."""
+    """Return whether other ranks relay parts of an alltoall's blocks."""
     places = {rank: place for group in op.groups for place, rank in enumerate(group)}
     ranks = len(op.group)
     counts = [part.count for part in op.merged or (op,)]
@@ -335,7 +335,7 @@ def _is_relayed(op: CommOp, motifs: Iterable[ScriptMotif]) -> bool:
 
 
 def _is_complete_collective(op: CommOp, motif: Motif) -> bool:
-    """Return whether a motif is the collective itself, of a part of each block."""
+    """Return whether a motif is the whole collective on a part of each block."""
     from sccl.training.options.option_enumeration import motif_of  # noqa: PLC0415 - loads NumPy
 
     full_motif = motif_of(op)

@@ -49,27 +49,27 @@ motifs, and the new plan.
 
 
 class ReplanSearch(Protocol):
-    """A plan that is being looked for."""
+    """A running search for a plan."""
 
     def result(self) -> bytes | None:
-        """Return the plan. None: not yet. A ScclError says why there will be none."""
+        """Return the plan. None: not yet. A ScclError has the reason why there is none."""
 
     def close(self) -> None:
-        """End it."""
+        """End the search."""
 
 
 SearchFactory = Callable[[bytes, str], ReplanSearch]
-"""Begins to plan again: what the active plan is of, by a table of costs."""
+"""Function that starts a search from the active plan and a table of measured costs."""
 
 
 class ReplanProcess:
-    """``sccl.torch_backend.jobs.replan_worker`` at work, in a folder that ends with it."""
+    """A process of ``sccl.torch_backend.jobs.replan_worker``, with a temporary folder."""
 
     def __init__(self, plan: bytes, costs: str, seconds: float) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="sccl-")
         place = Path(self._folder.name)
         (place / PLAN_FILE).write_bytes(plan)
-        if costs.count("\n") > 1:  # more than its head
+        if costs.count("\n") > 1:  # more than the header
             (place / COSTS_FILE).write_text(costs, encoding="utf-8")
         self._result_file = place / RESULT_FILE
         self._process = start_process(
@@ -85,7 +85,7 @@ class ReplanProcess:
         """Return the plan. None: not yet.
 
         Raises:
-            ToolError: it has ended without one.
+            ToolError: The process has ended without a plan.
         """
         if self._process.poll() is None:
             return None
@@ -95,31 +95,31 @@ class ReplanProcess:
         return self._result_file.read_bytes()
 
     def close(self) -> None:
-        """End it."""
+        """End the process, and remove its folder."""
         self._process.kill()
         self._process.communicate()
         self._folder.cleanup()
 
 
 def encode_plan(plan: TrainingPlan) -> bytes:
-    """Return a plan as it is sent: its script, with the text of its file.
+    """Return the stored form of a plan: its script, with the text of its file.
 
     Raises:
-        ParameterError: a job can't be made to keep to it.
+        ParameterError: No job can follow the plan.
     """
     return format_script(compile_plan(plan)).encode()
 
 
 def encode_no_plan(ranks: int) -> bytes:
-    """Return what is sent for a job to go on without a plan."""
+    """Return the stored form of no plan, which makes a job continue without one."""
     return format_script(PlanScript(ranks=ranks)).encode()
 
 
 def decode_plan(content: bytes, where: str) -> TrainingPlan:
-    """Return the plan that was sent.
+    """Return the plan of a stored form.
 
     Raises:
-        InputError: it is none.
+        InputError: The content is not a plan.
     """
     text = parse_script(content, where).given
     return training_plan_from_wire(parse(text, TrainingPlanWire, where), where, resolve_topology)
@@ -127,12 +127,12 @@ def decode_plan(content: bytes, where: str) -> TrainingPlan:
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """How a job is controlled.
+    """Settings of a controller.
 
     Attributes:
-        deadline_s: for all ranks to vote.
-        log: to which decisions are appended before they are told.
-        key: with which plans, votes, and decisions are signed.
+        deadline_s: Time in seconds for all ranks to vote.
+        log: File to which each decision is appended before its announcement. None: no file.
+        key: Key of the signatures of plans, votes, and decisions. None: no signatures.
     """
 
     deadline_s: float
@@ -144,6 +144,8 @@ class Controller:
     """Controls the plans of one job, across restarts. Each :meth:`step` returns at once.
 
     Args:
+        store: Store of the job.
+        settings: Settings.
         now: Function that returns the seconds of a monotonic clock.
         planner: Function that plans again. None: no new plans from measurements.
         tell: Function that receives events as sentences.
@@ -164,7 +166,7 @@ class Controller:
 
     @property
     def key(self) -> bytes | None:
-        """Return the key with which plans, votes, and decisions are signed."""
+        """Return the key of the signatures. None: no signatures."""
         return self._settings.key
 
     def __enter__(self) -> Self:
@@ -174,7 +176,7 @@ class Controller:
         self._stop_search()
 
     def _begin(self, ledger: Ledger) -> None:
-        """Begin with a job, or with its new life: nothing of the former counts."""
+        """Begin with a job or a new generation of it, without the state of the former one."""
         self._stop_search()
         self.ledger = ledger
         settings = self._settings
@@ -189,9 +191,9 @@ class Controller:
         self._active_plan: bytes | None = None
         self._previous: bytes | None = None
         self._behavior: object = None
-        self._started = not ledger.job.plan  # a job with a plan starts under it
+        self._started = not ledger.job.plan  # else the plan at its start is adopted later
         self._rollbacks: set[int] = set()
-        self._took_us: dict[object, float] = {}  # of withdrawn plans, by their behavior
+        self._took_us: dict[object, float] = {}  # periods of withdrawn plans, by behavior
         ledger.mark_watched()
         for version in range(1, ledger.latest_version() + 1):
             try:
@@ -203,7 +205,7 @@ class Controller:
                 self._on_adopted(version)
 
     def propose(self, content: bytes) -> int:
-        """Write a plan down for the ranks to vote, and return its version."""
+        """Write a plan to the store for the vote of the ranks, and return its version."""
         return self._coordinator.propose(content)
 
     def step(self) -> list[Decision]:
@@ -235,7 +237,7 @@ class Controller:
             if content is None:
                 return
             script = parse_script(content, f"plan {version}")
-        except InputError as error:  # the ranks have judged it otherwise
+        except InputError as error:  # although the ranks accepted it
             self._report(f"plan {version} cannot be read here: {error}")
             return
         self._started = True
@@ -304,7 +306,7 @@ def format_decision(decision: Decision) -> str:
 
 
 POLL_S = 0.2
-"""From a look to the next."""
+"""Seconds between two steps of the controller."""
 
 
 class ProposedPart(Part, frozen=True, kw_only=True):
@@ -349,13 +351,16 @@ def optimizer_output(
     inputs: dict[str, str] | None = None,
     key: bytes | None = None,
 ) -> OptimizerOutput:
-    """Return how a job stands with its plans.
+    """Return the state of a job and its plans.
 
     Args:
-        key: Key with which plans, votes, and decisions are signed.
+        ledger: Ledger of the job.
+        decision: Decision on the plan of ``--commit``. None: no such plan.
+        inputs: Digests of input files.
+        key: Key of the signatures of plans, votes, and decisions. None: no signatures.
 
     Raises:
-        StoreError: its store cannot be reached.
+        StoreError: The store cannot be reached.
     """
     seen = FeedbackReader(ledger).read()
     last = seen[-1] if seen else None
@@ -390,10 +395,10 @@ def _proposed_part(ledger: Ledger, version: int, key: bytes | None) -> ProposedP
 
 
 def load_plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
-    """Return the plan of a file that the judge accepts, and its digest.
+    """Return the verified plan of a file, and its digest.
 
     Raises:
-        InputError: there is none, or it fails verification.
+        InputError: The file is not a plan, or fails verification.
     """
     plans, rest = load_training_files([file])
     if rest or not plans:
@@ -407,16 +412,16 @@ def load_plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
 
 
 def wait_for_decision(controller: Controller, version: int) -> Decision:
-    """Wait until a version is decided, and return how.
+    """Wait for the decision on a version.
 
     Raises:
-        StoreError: the job's store cannot be reached.
+        StoreError: The job's store cannot be reached.
     """
     while True:
         for decision in controller.step():
             if decision.version == version:
                 return decision
         logged = controller.ledger.logged_decision(version, controller.key)
-        if logged is not None:  # another coordinator was first, and tells it
+        if logged is not None:  # another coordinator decided first, and announces it
             return Decision(version, logged == b"commit")
         time.sleep(POLL_S)

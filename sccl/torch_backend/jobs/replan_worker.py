@@ -1,4 +1,4 @@
-"""A training step planned again in a process of its own, at a low priority: the job comes first."""
+"""Plan a training step again, in a separate process of low priority, so the job is not slowed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ from sccl.training.planner import PlanSettings
 _NICENESS = 10
 
 MIN_DEVIATION = 0.1
-"""Relative deviation of a channel's rate below which it counts as unchanged, because measured times
-include the skew of ranks.
-"""
+"""Relative deviation up to which a channel's rate counts as unchanged, because measured times
+include the skew of ranks."""
 
 
 def main(folder: str, seconds: float) -> None:
@@ -64,10 +63,11 @@ def measured_fabric(plan: TrainingPlan, script: PlanScript, table: CostTable) ->
     of them. A channel without measurements keeps its rate.
 
     Args:
+        plan: Plan.
         script: Script of the plan.
         table: Measured times of its motifs.
     """
-    if plan.costs:  # its claims are of another table, and not of the fabric
+    if plan.costs:  # its times come from a table, not from the fabric
         return plan.fabric
     options = dict(plan.options)
     claimed: dict[str, float] = defaultdict(float)

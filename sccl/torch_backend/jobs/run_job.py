@@ -1,4 +1,4 @@
-"""PyTorch jobs that are recorded while they run, or kept to a plan."""
+"""Run PyTorch jobs under a plan, or record their calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sccl.training.workload_outputs import ImportedWorkload, import_workload
 _STDERR = 2
 
 RECORD, SCRIPT, CLAIMED_SUFFIX = "SCCL_RECORD", "SCCL_SCRIPT", ".taken"
-"""As :mod:`sccl.torch_backend.session` has them, which needs torch."""
+"""Copies of the constants of :mod:`sccl.torch_backend.session`, whose import needs torch."""
 
 _BACKEND_HINT = (
     "call init_process_group('sccl') in it, and import sccl.torch if torch loads no extensions by "
@@ -53,14 +53,15 @@ def run_job(
     """Run a job to its end. An exception in this function ends the job.
 
     Args:
+        words: Command of the job.
         environment: Variables that are added to those of this process.
-        end: Signal that ends the job. torchrun sends it to its workers, which have their own
+        end: Signal that ends the job. torchrun forwards it to its workers, which have their own
             sessions.
         aside: Whether the job's output goes to stderr.
 
     Raises:
         InputError: There is no such command.
-        ToolError: It failed.
+        ToolError: The job failed.
     """
     if not words or shutil.which(words[0]) is None:
         raise InputError(
@@ -81,16 +82,18 @@ def run_under_plan(
     """Run a job under a plan, or record its calls, or both.
 
     Args:
+        words: Command of the job.
         plan: File of a training plan. None: calls keep their order.
         output: File for the recorded workload. None: nothing is recorded.
+        aside: Whether the job's output goes to stderr.
 
     Warns:
-        ScclWarning: The job did not ask for the plan, or it was interrupted.
+        ScclWarning: The job did not load the plan, or it was interrupted.
 
     Raises:
         KeyboardInterrupt: The user interrupted, and there is no recording to write.
-        InputError: There is no such command, the plan is none, nothing was recorded, or nothing in
-            it repeats.
+        InputError: There is no such command, the plan is invalid, nothing was recorded, or the
+            recording has no repeated steps.
         ToolError: The job failed.
     """
     with tempfile.TemporaryDirectory(prefix="sccl-enforce-") as name:
@@ -102,7 +105,7 @@ def run_under_plan(
             environment[SCRIPT] = str(folder / "script.json")
             write_atomically(folder / "script.json", format_script(compile_file(plan)))
         interrupted = False
-        # Python ends by SIGINT as it ends by itself: ranks write their recordings.
+        # After SIGINT Python runs its exit handlers, so ranks write their recordings.
         end = signal.SIGTERM if output is None else signal.SIGINT
         try:
             run_job(words, environment, end, aside=aside)
@@ -131,7 +134,7 @@ def _import_recording(folder: Path, output: Path) -> ImportedWorkload:
 
 
 def _save_interrupted(folder: Path, output: Path) -> ImportedWorkload:
-    """Write the steps that an interrupted job recorded, and print that these are not all."""
+    """Write the recorded steps of an interrupted job, and warn that they are incomplete."""
     try:
         recorded = _import_recording(folder, output)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Charts of frontiers, times, machines and measurements, and how they are saved."""
+"""Draw frontiers, times, machines and measurements as charts, and save them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -72,4 +72,4 @@ ALGORITHM_CHARTS: "dict[str, Callable[[Algorithm], ChartType]]" = {
     "arrival": arrival_chart,
     "topology": lambda algorithm: topology_chart(algorithm.topology),
 }
-"""The charts of single algorithms, by their name in verbs and the API."""
+"""Charts of single algorithms, by their names in commands and the API."""

@@ -1,4 +1,4 @@
-"""Draw values as bars: groups, performance after failures, and periods of searches."""
+"""Draw bar charts: grouped values, performance after failures, and periods of searches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sccl.view.plot_libraries import alt
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-_BAR, _GAP = 27, 0.25  # px, and a share of a group
+_BAR, _GAP = 27, 0.25  # width of a bar in px, and gap as a share of a group
 _LINES = "split(datum.label, ', ')"
-"""Vega expression of the lines of a group's name, so that neighbors do not overlap."""
+"""Vega expression that splits a group's name into lines, so that names do not overlap."""
 
 
-def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
+def grouped_chart(  # noqa: PLR0913 - fields and texts
     rows: Sequence[Mapping[str, Any]],
     group: str,
     value: str,
@@ -31,8 +31,11 @@ def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
     """Draw a bar for each row, side by side in each group, with its value above it.
 
     Args:
-        rows: Rows with the names ``group`` and ``series`` and a nonnegative number ``value``.
-            Groups and series are in the order of their first rows.
+        rows: Rows, with groups and series in the order of their first occurrence.
+        group: Field with the name of the group.
+        value: Field with the value, a nonnegative number.
+        series: Field with the name of the series.
+        title: Title of the chart.
         value_title: Title of the values with their unit.
         percent: Whether values are shares, which are shown in percent.
 
@@ -62,7 +65,7 @@ def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
         tooltip=["group:N", "series:N", "value:Q"],
     )  # fmt: skip
     labels = base.mark_text(dy=-7, fontSize=9, color=theme.INK).encode(
-        text=alt.Text("label:N")  # per cent without its sign, for which a bar has no room
+        text=alt.Text("label:N")  # without the percent sign, for which there is no space
     )
     width = max(theme.WIDTH, _BAR * len(groups) * (len(names) + 1))
     drawn = alt.layer(bars, labels).properties(width=width, height=theme.HEIGHT, title=title)
@@ -70,7 +73,7 @@ def grouped_chart(  # noqa: PLR0913 - which fields, and how they read
 
 
 def _legend(names: Sequence[str]) -> alt.Legend | None:
-    """Return the legend of the series, or None for one."""
+    """Return the legend of several series, or None for a single one."""
     return alt.Legend(orient="bottom", columns=4) if len(names) > 1 else None
 
 
@@ -79,12 +82,12 @@ _FAILURE_ROW = 22  # px
 
 @dataclass(frozen=True, slots=True)
 class FailureBar:
-    """A failure.
+    """The costs after a failure.
 
     Attributes:
-        name: the failed part, and the number of equivalent failures.
-        slowdown: time per byte, relative to the whole machine. None: it is disconnected.
-        steps: the lowest S. None: it is disconnected.
+        name: failed part, and the number of equivalent failures.
+        slowdown: time per byte, relative to the intact machine. None: the machine is disconnected.
+        steps: lowest S. None: the machine is disconnected.
     """
 
     name: str
@@ -93,10 +96,12 @@ class FailureBar:
 
 
 def failures_chart(title: str, bars: Sequence[FailureBar], whole_steps: int) -> ChartType:
-    """Return bars of time per byte and of the least number of steps, a row for each failure.
+    """Draw bars of the time per byte and of the lowest S, in a row for each failure.
 
     Args:
-        whole_steps: the least S of the whole machine.
+        title: title of the chart.
+        bars: failures.
+        whole_steps: lowest S of the intact machine.
     """
     names = [bar.name for bar in bars]
     down = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(grid=False, ticks=False))
@@ -128,14 +133,15 @@ def failures_chart(title: str, bars: Sequence[FailureBar], whole_steps: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """Bars of one number.
+    """A panel with bars of one quantity.
 
     Attributes:
-        field: field of the number.
-        text_field: field of the text beside bars.
-        baseline: the number of the whole machine.
-        max_value: the largest number.
-        width: pixels.
+        field: field of the quantity.
+        title: title of the axis.
+        text_field: field of the text next to bars.
+        baseline: value of the intact machine.
+        max_value: largest value.
+        width: width in pixels.
     """
 
     field: str
@@ -146,7 +152,7 @@ class _Panel:
     width: int
 
     def draw(self, data: alt.Data, down: alt.Y) -> alt.LayerChart:
-        """Return the bars, the text beside them, and a line for the whole machine."""
+        """Return the bars, the text next to them, and a line for the intact machine."""
         across = alt.X(f"{self.field}:Q", title=self.title,
                        scale=alt.Scale(domain=[0, self.max_value * 1.2], nice=False),
                        axis=alt.Axis(grid=False, tickCount=4))  # fmt: skip
@@ -169,10 +175,12 @@ _MILLI = 1000.0
 def searches_chart(
     title: str, periods_us: Sequence[tuple[str, float]], bound_us: float
 ) -> ChartType:
-    """Return periods as bars, with the lower bound as a line.
+    """Draw the periods that searches found as bars, with the lower bound as a line.
 
     Args:
-        periods_us: of each search, by its name, microseconds.
+        title: title of the chart.
+        periods_us: name of each search, and its period in microseconds.
+        bound_us: lower bound on the period in microseconds.
     """
     names = [name for name, _ in periods_us]
     rows = [

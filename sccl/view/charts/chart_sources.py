@@ -1,4 +1,4 @@
-"""Find drawable content in files, folders, and names, and select a chart."""
+"""Load content to draw from files, folders, and names, and select a chart."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 
 
 MAX_SENDS = 1_000_000
-"""Largest number of transfers of a plan that is drawn."""
+"""Maximum number of transfers of a plan that is drawn."""
 
 
 class ChartKind(StrEnum):
-    """The charts there are."""
+    """The available charts."""
 
     FRONTIER = "frontier"
     TIME = "time"
@@ -85,8 +85,9 @@ def load_sources(words: Iterable[str], chart: ChartKind | None = None) -> list[S
     """Return the drawable content of files, folders, and names.
 
     Args:
-        chart: The chart. None: it follows from the content. A chart of algorithms ignores frontiers
-            next to them.
+        words: Files, folders, patterns, and names of machines.
+        chart: Chart to draw. A chart of algorithms ignores frontiers next to them. None: the
+            content determines the chart.
 
     Raises:
         InputError: A source cannot be read, or nothing can be drawn.
@@ -113,7 +114,7 @@ def _load_source(path: Path, chart: ChartKind | None) -> Sequence[Source]:
     if kind == FRONTIER:
         return read_frontiers(path)
     if kind == CERTIFICATE:
-        return []  # beside the algorithms of a certificate's folder
+        return []  # only the algorithms next to a certificate can be drawn
     if kind is None:
         reject_foreign(path)
     return [
@@ -160,7 +161,7 @@ def _folder_sources(path: Path, chart: ChartKind | None) -> Sequence[Source]:
 
 
 def default_chart(sources: Sequence[Source]) -> ChartKind:
-    """Return the chart that is drawn where none is asked for."""
+    """Return the chart to draw if none is requested."""
     if any(isinstance(source, Frontier) for source in sources):
         return ChartKind.FRONTIER
     if isinstance(sources[0], LoadedTraining):
@@ -169,7 +170,7 @@ def default_chart(sources: Sequence[Source]) -> ChartKind:
 
 
 def source_frontiers(sources: Sequence[Source]) -> list[Frontier]:
-    """Return the frontiers, and those of algorithms that belong to none of them."""
+    """Return the frontiers, and frontiers of the algorithms that belong to none of these."""
     read = [source for source in sources if isinstance(source, Frontier)]
     loose = frontiers_of_algorithms([source for source in sources if isinstance(source, Algorithm)])
     questions = question_ids(read)
@@ -177,7 +178,7 @@ def source_frontiers(sources: Sequence[Source]) -> list[Frontier]:
 
 
 def source_digests(words: Iterable[str]) -> dict[str, str]:
-    """Return the digests of the files that words name, of folders those of all in them."""
+    """Return the digests of files, of the files in folders, and of named machines."""
     digests: dict[str, str] = {}
     for path in expand_paths(words):
         if is_folder(path):

@@ -1,4 +1,4 @@
-"""Chart of networks by the cost of a collective: steps across, R/C up, the best joined."""
+"""Draw networks by the costs of a collective on them: steps and R/C, with the frontier joined."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ if TYPE_CHECKING:
 
 _MAX_NAMED = 8
 _FAR = 4
-"""Beyond so many times the least, as where contributions are gathered, R/C is drawn by its size."""
+"""Ratio of R/C to its lower bound above which the R/C axis is logarithmic."""
 
 
 def _ticks(low: int, high: int) -> list[int]:
-    """Return round numbers between two."""
+    """Return the round numbers from ``low`` to ``high``."""
     return [n * 10**e for e in range(6) for n in (1, 2, 3, 5, 7) if low <= n * 10**e <= high]
 
 
 @dataclass(frozen=True, slots=True)
 class DesignMark:
-    """A network.
+    """A network with its costs.
 
     Attributes:
-        bandwidth: R/C by the least that any network has.
-        best: whether it is on the frontier.
+        name: name of the network.
+        steps: number of steps, S.
+        bandwidth: R/C divided by the lower bound on R/C for networks of this size.
+        best: whether the network is on the frontier.
     """
 
     name: str
@@ -38,10 +40,12 @@ class DesignMark:
 
 
 def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> ChartType:
-    """Return a mark for each network, those of the frontier named and joined.
+    """Draw a mark for each network. Those of the frontier have names and are joined.
 
     Args:
-        least_steps: that no network of the size goes below.
+        title: title of the chart.
+        marks: networks.
+        least_steps: lower bound on the steps of networks of this size.
     """
     rows = [
         {"name": m.name, "steps": m.steps, "bandwidth": m.bandwidth, "best": m.best} for m in marks
@@ -69,7 +73,7 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
     good = frontier.mark_circle(color=theme.COLORS[0], size=64, opacity=1).encode(
         x=across, y=up, tooltip=["name:N", "steps:Q", "bandwidth:Q"]
     )
-    names = [  # each higher than the one before, as good networks lie close together
+    names = [  # each higher than the one before, since good networks are close together
         alt.Chart(theme.chart_rows([row]))
         .mark_text(align="left", dx=9, dy=-12 - 15 * above, fontSize=11, font=theme.FONT, limit=300)
         .encode(x=across, y=up, text="name:N")

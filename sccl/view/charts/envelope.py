@@ -1,7 +1,7 @@
-"""Draw the lower envelope of several families, and the crossovers of sizes between them.
+"""Draw the lower envelope of the times of several families, and its crossovers.
 
-The envelope is the fastest family at each buffer size. A crossover is a size at which another
-algorithm becomes the fastest.
+The envelope is the time of the fastest family at each buffer size. A crossover is a size at which
+another algorithm becomes the fastest.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sccl.view.plot_libraries import alt
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-_WIDTH = 6  # px, of the envelope's line
-STRIP = 20  # px, of the strip with names at the foot of the chart
+_WIDTH = 6  # px, width of the envelope's line
+STRIP = 20  # px, height of the strip with names at the bottom of the chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class EnvelopePart:
 
     Attributes:
         family: Name of the algorithm's family.
-        color: Colour of the family.
-        from_bytes: Smallest size.
-        to_bytes: Largest size.
-        time_us: Time by size.
+        color: Color of the family.
+        from_bytes: Smallest size in bytes.
+        to_bytes: Largest size in bytes.
+        time_us: Time in microseconds, as a function of the size.
     """
 
     family: str
@@ -45,10 +45,10 @@ class EnvelopePart:
 
 
 def envelope_curve(parts: Sequence[EnvelopePart], axes: Mapping[str, Any]) -> ChartType:
-    """Return the envelope as a thick line, in the colour of the fastest family.
+    """Return the envelope as a thick line, in the color of the fastest family.
 
     Args:
-        parts: By ascending size.
+        parts: Parts of the envelope, ascending by size.
         axes: Channels of ``size`` and ``time``.
     """
     rows = [
@@ -66,7 +66,7 @@ def envelope_curve(parts: Sequence[EnvelopePart], axes: Mapping[str, Any]) -> Ch
 def family_strip(
     parts: Sequence[EnvelopePart], frame: Frame, axes: Mapping[str, Any]
 ) -> list[ChartType]:
-    """Return a strip at the foot of the chart that names the fastest family by size."""
+    """Return a strip at the bottom of the chart that names the fastest family by size."""
     rows: list[dict[str, Any]] = []
     top, middle = (frame.values(0, frame.height - y)[1] for y in (STRIP, STRIP / 2))
     for family, run in groupby(parts, key=lambda part: part.family):
@@ -100,14 +100,14 @@ def strip_area(frame: Frame) -> Rectangle:
 
 
 def _samples(part: EnvelopePart) -> list[float]:
-    """Return sizes of a part that are close enough for a smooth line, its ends among them."""
+    """Return sizes of a part, including its ends, close enough for a smooth line."""
     count = max(2, math.ceil(4 * math.log2(part.to_bytes / part.from_bytes)))
     ratio = part.to_bytes / part.from_bytes
     return [part.from_bytes * ratio ** (i / count) for i in range(count + 1)]
 
 
-_HANG = 24  # px from a crossover to its label, at least
-_SIDE_GAP = 6  # px from the line that leads to a label
+_HANG = 24  # px, minimum distance from a crossover to its label
+_SIDE_GAP = 6  # px from the leader to its label
 _LINE_LENGTH = 84  # characters that fit beneath a title
 
 
@@ -116,7 +116,9 @@ class Crossover:
     """A size at which the fastest point of a frontier changes.
 
     Attributes:
-        text: its size as text, and the name of the frontier.
+        size_bytes: size in bytes.
+        time_us: time at this size in microseconds.
+        text: label: the size, and the number of the frontier if there are several.
     """
 
     size_bytes: float
@@ -130,11 +132,13 @@ def crossover_layers(
     frame: Frame,
     axes: Mapping[str, Any],
 ) -> tuple[list[ChartType], list[str]]:
-    """Return crossovers as dots with their sizes, and as text those without room for a label.
+    """Return the layers of crossovers, as dots with labels, and a note on those without a label.
 
     Args:
+        crossings: crossovers.
         curves: areas that labels must not cover.
-        axes: the channels of ``size`` and ``time``.
+        frame: frame of the chart.
+        axes: channels of ``size`` and ``time``.
     """
     rows: list[dict[str, Any]] = []
     left_out = []
@@ -161,7 +165,7 @@ def crossover_layers(
 def _place_labels(
     crossings: Sequence[Crossover], curves: Sequence[Rectangle], frame: Frame
 ) -> list[Rectangle | None]:
-    """Return where each label lies: clear of lines, of dots and of one another."""
+    """Return the area of each label, clear of lines, dots and other labels, or None."""
     pixels = [frame.pixels(crossing.size_bytes, crossing.time_us) for crossing in crossings]
     dots = [dot_area(pixel, 6) for pixel in pixels]
     labels: list[Rectangle] = []
@@ -169,7 +173,7 @@ def _place_labels(
     paper = Rectangle(0, 0, frame.width, frame.height)
     places: list[Rectangle | None] = [None] * len(crossings)
     order = sorted(range(len(crossings)), key=lambda i: pixels[i], reverse=True)
-    for i in order:  # from the right, so that those on the left hang lower
+    for i in order:  # from right to left, so that labels on the left are lower
         apart = [other_dot for other_dot in dots if not other_dot.overlaps(dots[i])]
         for label, lead in _label_options(pixels[i], crossings[i].text, frame):
             covered = any(map(label.overlaps, [*dots, *labels, *leads, *curves]))
@@ -188,7 +192,7 @@ def _place_labels(
 def _label_options(
     pixel: tuple[float, float], text: str, frame: Frame
 ) -> Iterator[tuple[Rectangle, Rectangle]]:
-    """Yield places of a label with the line that leads there: below, where fewer curves are."""
+    """Yield possible areas of a label and its leader, first below, where there are fewer curves."""
     x, y = pixel
     width, height = text_size(text)
     for down, level in product((1, -1), range(int(frame.height / height))):

@@ -22,15 +22,16 @@ from sccl.view.plot_libraries import alt
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-_LOG_FROM = 6.0  # largest over smallest R/C
+_LOG_FROM = 6.0  # ratio of the largest to the smallest R/C above which the axis is logarithmic
 
 
 def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
-    """Return a chart of steps against R/C, for one frontier or several over one another.
+    """Draw steps against R/C, for one frontier or several in the same chart.
 
-    For one frontier, the region without algorithms is shaded, with the bounds and the refuted
-    candidates. Several frontiers are drawn without bounds and limits. For several classes of one
-    frontier the region below the bounds of all of them is shaded, and each has its limits.
+    For one frontier, the region without algorithms is shaded, and the bounds and the refuted
+    candidates are drawn. Several frontiers are drawn without bounds and limits. For several classes
+    of one frontier, the region below the bounds of all classes is shaded, and each class is drawn
+    with its limits.
 
     Raises:
         ParameterError: there is nothing to draw.
@@ -66,10 +67,7 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
 
 
 def _framed_costs(frontier: FrontierData, *, single: bool) -> list[Cost]:
-    """Return the points that axes must contain.
-
-    One frontier among several has no bounds and limits.
-    """
+    """Return the points that the axes must contain: with bounds and limits if ``single``."""
     costs = [*((p.steps, p.cost) for p in frontier.points), *frontier.open]
     if not single:
         return costs
@@ -96,7 +94,7 @@ def _frame(frontiers: Sequence[FrontierData], *, single: bool) -> Frame:
 
 
 def _staircase(frontiers: Sequence[FrontierData], frame: Frame) -> ChartType:
-    """Return the border of the region that the points dominate, as a line."""
+    """Return the line along the border of the region that the points dominate."""
     names = [frontier.name for frontier in frontiers]
     corners = [
         {"steps": steps, "cost": cost, "name": frontier.name, "order": i}
@@ -119,7 +117,7 @@ def _staircase(frontiers: Sequence[FrontierData], frame: Frame) -> ChartType:
 
 
 def _corners(frontier: FrontierData, frame: Frame) -> list[tuple[float, float]]:
-    """Return the corners of the line above which everything is dominated."""
+    """Return the corners of the line above which every point is dominated."""
     return [
         (steps, float(p.cost))
         for p, following in zip_longest(frontier.points, frontier.points[1:])
@@ -130,7 +128,7 @@ def _corners(frontier: FrontierData, frame: Frame) -> list[tuple[float, float]]:
 def _labels(
     frontiers: Sequence[FrontierData], frame: Frame, taken: Sequence[Rectangle]
 ) -> list[ChartType]:
-    """Return the exact R/C of every point that has room for it."""
+    """Return the layer of labels: the exact R/C of every point that has space for it."""
     names = [frontier.name for frontier in frontiers]
     colours = theme.series_scale(names, theme.COLORS).range
     points = {
@@ -155,7 +153,7 @@ def _labels(
     ]
 
 
-_MIN_DISTANCE = 13  # px between marks, so that they can be told apart
+_MIN_DISTANCE = 13  # px, minimum distance of marks that are distinguishable
 _STATES = {"approached": "approached, not attained"}
 _SEARCHED = "proved for the k and C searched"
 _LIMIT = "limit of R/C for this S"
@@ -168,13 +166,13 @@ _MARKS = {
     "refuted candidate": ("M-1,-1L1,1M-1,1L1,-1", False, theme.GRAY),
     _LIMIT: ("stroke", False, theme.INK),
 }
-"""Marks by kind: shape, whether it is filled, and colour (empty: its frontier's)."""
+"""Shape, whether it is filled, and color (empty: the frontier's) of each kind of mark."""
 
 
 def build_marks(
     frontiers: Sequence[FrontierData], frame: Frame, *, single: bool
 ) -> list[dict[str, Any]]:
-    """Return the marks as rows. Candidates without room are left out."""
+    """Return the marks as rows. Candidates that are too close to other marks are left out."""
     rows: dict[tuple[str, int, Fraction, str], dict[str, Any]] = {}
     for frontier in frontiers:
         for steps, cost, state, text in _marks_of_frontier(frontier, frame, single=single):
@@ -192,14 +190,14 @@ def _marks_of_frontier(
 ) -> list[tuple[int, Fraction, str, str]]:
     at = [(p.steps, p.cost) for p in frontier.points]
     candidates = _thin_out(frontier.open, at, frame)
-    # If all are too close, one of them is still marked, because it may be attainable.
+    # If all candidates of a step are too close, one is still marked, as it may be attainable.
     hidden = {s for s, _ in frontier.open} - {s for s, _ in candidates}
     candidates += [min(c for c in frontier.open if c[0] == steps) for steps in sorted(hidden)]
     rows = [(p.steps, p.cost, _mark_kind(p), p.text) for p in frontier.points]
     rows += [(s, c, "open candidate", f"S={s}") for s, c in candidates]
     if not single:
         return rows
-    # On the dashed line of the bound on R/C a dash would not be seen.
+    # A limit equal to the bound on R/C would be invisible on the bound's dashed line.
     limits = [x for x in frontier.limits if x not in at and x[1] != frontier.bandwidth]
     refuted = _thin_out(frontier.refuted, [*at, *candidates, *limits], frame)
     rows += [(s, c, _LIMIT, f"S={s}") for s, c in limits]
@@ -214,7 +212,7 @@ def _mark_kind(point: Point) -> str:
 
 
 def _thin_out(wanted: Iterable[Cost], taken: Iterable[Cost], frame: Frame) -> list[Cost]:
-    """Return candidates whose marks lie clear of those taken and of one another."""
+    """Return candidates whose marks overlap neither taken marks nor one another."""
     pixels = [_pixels(cost, frame) for cost in taken]
     kept = []
     for cost in sorted(wanted, reverse=True):
@@ -232,7 +230,7 @@ def _pixels(at: Cost, frame: Frame) -> tuple[float, float]:
 def mark_layers(
     marks: Sequence[dict[str, Any]], frontiers: Sequence[FrontierData], frame: Frame
 ) -> list[ChartType]:
-    """Return marks in the colours of their frontiers, and their legend."""
+    """Return the layers of the legend and of marks in the colors of their frontiers."""
     scale = theme.series_scale([frontier.name for frontier in frontiers], theme.COLORS)
     colours = dict(zip(scale.domain, scale.range, strict=True))
     rows = []
@@ -259,10 +257,12 @@ def mark_layers(
 
 
 def _legend(kinds: Sequence[str], plain: str, frame: Frame) -> ChartType:
-    """Return marks of no size, whose legend shows each kind as it is drawn.
+    """Return invisible marks whose legend shows each kind as it is drawn.
 
     Args:
-        plain: the colour of kinds that are drawn in their frontier's.
+        kinds: kinds of marks.
+        plain: color, in the legend, of kinds that are drawn in their frontier's color.
+        frame: frame of the chart.
     """
     legend = alt.Legend(orient="bottom", columns=3, symbolSize=90)
     strokes = [_MARKS[kind][2] or plain for kind in kinds]

@@ -1,4 +1,4 @@
-"""The data that charts draw of frontiers: one line for each class of algorithms."""
+"""Convert frontiers to the data of charts: one line for each class of algorithms."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ class FrontierData:
     """A frontier with its bounds and candidates.
 
     Attributes:
-        name: its title, such as ``"allgather on dgx1"``.
-        points: by ascending S.
-        min_steps: the lower bound on S. None: unknown.
-        bandwidth: the lower bound on R/C. None: unknown.
+        name: title, such as ``"allgather on dgx1"``.
+        points: points, ascending by S.
+        min_steps: lower bound on S. None: unknown.
+        bandwidth: lower bound on R/C. None: unknown.
         limits: lower bounds on R/C for S steps.
         refuted: candidates without an algorithm.
         open: candidates that were not decided.
-        scope: the class that bounds and limits are about. Empty: all algorithms.
-        question: the whole frontier, of which ``of_class`` is one class of several, with its
-            bounds.
-        alpha_us: latency of a step. None: unknown.
-        gb_per_s: bandwidth of a lane, 10^9 bytes per second. None: unknown.
-        slowest_link: whether these are the slowest link's, and others are faster.
+        scope: class of algorithms for which bounds and limits hold. Empty: all algorithms.
+        question: name of the frontier over several classes to which this class belongs. Empty:
+            the frontier has a single class.
+        of_class: name of the class.
+        alpha_us: latency of a step in microseconds. None: unknown.
+        gb_per_s: bandwidth of a lane in 10^9 bytes per second. None: unknown.
+        slowest_link: whether these costs are those of the slowest link, and others are faster.
     """
 
     name: str
@@ -50,7 +51,7 @@ class FrontierData:
 
 
 def frontier_lines(frontiers: Iterable[Frontier]) -> list[FrontierData]:
-    """Return the data to draw for frontiers: a line for each class."""
+    """Return the chart data of frontiers: a line for each class."""
     return [_line(frontier, part) for frontier in frontiers for part in frontier.classes]
 
 
@@ -87,13 +88,13 @@ def _costs(candidates: Iterable[Candidate]) -> tuple[Cost, ...]:
 
 
 def common_question(frontiers: Sequence[FrontierData]) -> str:
-    """Return the one question that frontiers are classes of. Empty: they are of several."""
+    """Return the question to which all frontiers belong as classes, or an empty text."""
     questions = {frontier.question for frontier in frontiers}
     return questions.pop() if len(questions) == 1 else ""
 
 
 def name_by_class(frontiers: Sequence[FrontierData]) -> list[FrontierData]:
-    """Return frontiers named by their classes, where all are of one question."""
+    """Return frontiers with distinct names: those of their classes if all share a question."""
     if not common_question(frontiers):
         return make_names_distinct(frontiers)
     return make_names_distinct(
@@ -102,7 +103,7 @@ def name_by_class(frontiers: Sequence[FrontierData]) -> list[FrontierData]:
 
 
 def make_names_distinct(frontiers: Sequence[FrontierData]) -> list[FrontierData]:
-    """Return frontiers of which no two have one name: charts tell them apart by it."""
+    """Return frontiers with distinct names, by which charts distinguish them."""
     named: dict[str, FrontierData] = {}
     for frontier in frontiers:
         numbered = (f"{frontier.name} ({i})" for i in count(2))

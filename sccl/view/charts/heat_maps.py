@@ -1,4 +1,4 @@
-"""Heat maps of an algorithm: the load of links in each step, and the arrival of chunks."""
+"""Draw heat maps of an algorithm: the load of links in each step, and the arrival of chunks."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _MAX_ROWS, _MAX_CELLS = 320, 40_000
-_ROW, _MIN_ROW = 18, 14  # px, with the minimum for a row's name and its numbers
-_HEIGHT, _TALLEST = 900, 2400  # px of many rows together, and of the maximum that is readable
-_CELL, _MIN_CELL = 46, 32  # px across, with the minimum for numbers
-_NARROWEST, _WIDEST = 220, 800  # px of all cells together
-_NUMBERS = 12  # px
+_ROW, _MIN_ROW = 18, 14  # px, height of a row, and minimum for its name and numbers
+_HEIGHT, _TALLEST = 900, 2400  # px, height of many rows, and maximum that is readable
+_CELL, _MIN_CELL = 46, 32  # px, width of a cell, and minimum for numbers
+_NARROWEST, _WIDEST = 220, 800  # px, width of all cells together
+_NUMBERS = 12  # px, size of numbers
 _MAX_NAMES = _TALLEST // _MIN_ROW
 _LEGEND = 120  # px
-_MAX_LISTED = 12  # steps whose rounds are listed
-_SCHEME: Final = "blues"  # its lightness falls all the way, so that it says the same in greyscale
+_MAX_LISTED = 12  # maximum number of steps whose rounds are listed
+_SCHEME: Final = "blues"  # its lightness decreases monotonically, also in grayscale
 
 
 def utilization_chart(algorithm: Algorithm) -> ChartType:
-    """Return a heat map of the share of its lanes that each link uses in each step.
+    """Draw a heat map of the used share of each link's capacity in each step.
 
-    Budgets that several links share are above the links. With more links than can be named, a row
-    stands for all links that leave a rank. There is a single row if all rows are equal.
+    Rows of shared budgets are above those of links. If there are too many links to name, a row
+    represents all links that leave a rank. There is a single row if all rows are equal.
     """
     title, rows = _rows(algorithm.topology)
     load: Counter[tuple[Edge, int]] = Counter((s.edge, s.step) for s in algorithm.sends)
@@ -65,7 +65,7 @@ def utilization_chart(algorithm: Algorithm) -> ChartType:
 
 
 def _rows(topology: Topology) -> tuple[str, list[tuple[str, tuple[Edge, ...], int]]]:
-    """Return the kind of rows, and for each its name, its links, and its chunks per round."""
+    """Return the title of rows, and the name, the links, and the chunks per round of each row."""
     lanes = topology.lanes()
     budgets = [(budget, set(budget.edges)) for budget in binding_budgets(topology)]
     single = len(lanes) + len(budgets) <= _MAX_NAMES
@@ -85,10 +85,10 @@ def _rows(topology: Topology) -> tuple[str, list[tuple[str, tuple[Edge, ...], in
 
 
 def arrival_chart(algorithm: Algorithm) -> ChartType:
-    """Return the step in which each chunk reaches each rank, as a heat map.
+    """Draw a heat map of the step in which each chunk reaches each rank.
 
-    If chunks are reduced, it is the last step that adds a contribution. Of more than a few hundred
-    chunks only the first are drawn, with a note.
+    For reductions, this is the last step that adds a contribution. If there are more than a few
+    hundred chunks, only the first are drawn, with a note.
     """
     collective = algorithm.collective
     shown = range(min(collective.num_chunks, _MAX_ROWS, max(_MAX_CELLS // collective.ranks, 1)))
@@ -117,10 +117,10 @@ def arrival_chart(algorithm: Algorithm) -> ChartType:
 
 
 def _arrivals(algorithm: Algorithm, shown: range) -> list[dict[str, Any]]:
-    """Return the cells of chunks: the step of arrival, none where a chunk starts."""
+    """Return a cell for each chunk and rank: the step of arrival, or None for an initial holder."""
     collective = algorithm.collective
     arrival: dict[tuple[int, int], int] = {}
-    for send in algorithm.sends:  # by ascending step, so that the last one stays
+    for send in algorithm.sends:  # ascending by step, so the last one remains
         arrival[send.chunk, send.dst] = send.step
     cells: list[dict[str, Any]] = []
     for chunk in shown:
@@ -134,7 +134,7 @@ def _arrivals(algorithm: Algorithm, shown: range) -> list[dict[str, Any]]:
 
 
 def _dashes(starts: Sequence[dict[str, Any]], ranks: int) -> ChartType:
-    """Return a dash in cells too small for the word."""
+    """Return a dash in the cell of each initial holder, for cells too small for text."""
     length = _width(ranks) / ranks / 2
     return (
         alt.Chart(theme.chart_rows(starts))
@@ -150,14 +150,14 @@ def _heat_map(
     colour: Any,
     dark: float,
 ) -> ChartType:
-    """Return cells with their numbers, where these have room.
+    """Return the layers of cells and, if there is space, of their texts.
 
     Args:
-        cells: with ``column``, ``row``, ``value`` and ``text``.
-        across: the title of columns, and their numbers.
-        down: the title of rows, and their names.
-        colour: of values.
-        dark: the value from which a cell's number is written in white.
+        cells: rows with ``column``, ``row``, ``value`` and ``text``.
+        across: title of columns, and their numbers.
+        down: title of rows, and their names.
+        colour: color channel of values.
+        dark: value above which the text of a cell is white.
     """
     columns, rows = len(across[1]), len(down[1])
     width, height = _width(columns), _height(rows)
@@ -185,7 +185,7 @@ def _heat_map(
 
 
 def _contrast_color(where: str, colour: alt.Color) -> Any:
-    """Return a colour that is white where nothing is sent, or nothing had to arrive."""
+    """Return a color channel that is white in cells that satisfy the condition ``where``."""
     return alt.when(where).then(alt.value("white")).otherwise(colour)
 
 
@@ -194,7 +194,7 @@ def _width(columns: int) -> int:
 
 
 def _height(rows: int) -> int:
-    """Return the height of rows: each with its name, unless there are far too many."""
+    """Return the height of all rows, with space for their names unless there are too many."""
     if _MIN_ROW * rows > _TALLEST:
         return max(_HEIGHT, rows)
     return max(min(_ROW * rows, _HEIGHT), _MIN_ROW * rows, 2 * _ROW)

@@ -1,4 +1,4 @@
-"""Labels that overlap neither one another nor the marks they name."""
+"""Place labels that overlap neither one another nor marks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from sccl.view.theme import TEXT
 
-_WIDE, _HIGH = 0.6, 1.15  # of a letter, in font sizes, with a little room
+_WIDE, _HIGH = 0.6, 1.15  # width and height of a letter with a margin, in font sizes
 _DIRECTIONS = ((1, -1), (0, -1), (-1, -1), (1, 0), (1, 1), (-1, 0), (0, 1), (-1, 1))
-"""Possible positions of a label relative to its mark, the best first."""
-_DASH = 5.0  # px between the rectangles that stand for a line
+"""Possible positions of a label relative to its mark, best first."""
+_DASH = 5.0  # px between the rectangles that cover a line
 _DISTANCES = (1.0, 1.8, 2.8)
 
 
@@ -25,25 +25,27 @@ class Rectangle:
     bottom: float
 
     def overlaps(self, rectangle: Rectangle) -> bool:
-        """Return whether both share some area."""
+        """Return whether both rectangles intersect."""
         across = self.left < rectangle.right and rectangle.left < self.right
         return across and self.top < rectangle.bottom and rectangle.top < self.bottom
 
     def is_within(self, rectangle: Rectangle) -> bool:
-        """Return whether no part lies outside of ``rectangle``."""
+        """Return whether this rectangle lies within ``rectangle``."""
         across = rectangle.left <= self.left and self.right <= rectangle.right
         return across and rectangle.top <= self.top and self.bottom <= rectangle.bottom
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The plane of a chart: pixels, and the ends of its axes in data.
+    """The frame of a chart: its size in pixels, and the ranges of its axes.
 
     Attributes:
-        x: the first and the last value of the horizontal axis.
-        y: likewise, from bottom to top.
-        log_x: whether the axis is logarithmic.
-        log_y: likewise.
+        width: width in pixels.
+        height: height in pixels.
+        x: first and last value of the horizontal axis.
+        y: first and last value of the vertical axis, from bottom to top.
+        log_x: whether the horizontal axis is logarithmic.
+        log_y: whether the vertical axis is logarithmic.
     """
 
     width: int
@@ -54,7 +56,7 @@ class Frame:
     log_y: bool = False
 
     def pixels(self, x: float, y: float) -> tuple[float, float]:
-        """Return where a value is drawn."""
+        """Return the pixel of data values."""
         across = _to_fraction(x, *self.x, log=self.log_x)
         return across * self.width, (1 - _to_fraction(y, *self.y, log=self.log_y)) * self.height
 
@@ -77,7 +79,7 @@ def _from_fraction(part: float, first: float, last: float, *, log: bool) -> floa
 
 
 def text_size(text: str, font: int = TEXT) -> tuple[float, float]:
-    """Return the width and height that a text takes at most, in pixels."""
+    """Return the maximum width and height of a text, in pixels."""
     return _WIDE * font * len(text), _HIGH * font
 
 
@@ -103,15 +105,15 @@ def place_labels(
     taken: Iterable[Rectangle],
     gap: float = 9.0,
 ) -> list[tuple[float, float] | None]:
-    """Return the centre of each label, in pixels. None where there is no room for it.
+    """Return the center of each label in pixels, or None if there is no space for it.
 
-    A label lies nearer to the pixel that it names than to that of any other.
+    A label is nearer to the pixel that it names than to that of any other label.
 
     Args:
-        labels: the pixel that each names, and its text.
-        frame: no label leaves it.
+        labels: pixel that each label names, and its text.
+        frame: frame of the chart, which contains all labels.
         taken: areas that labels must not cover.
-        gap: between a label and its pixel.
+        gap: distance between a label and its pixel.
     """
     occupied = list(taken)
     paper = Rectangle(0, 0, frame.width, frame.height)
@@ -153,16 +155,16 @@ def _centered_at(at: tuple[float, float], width: float, height: float) -> Rectan
 
 
 def spread_apart(wanted: Sequence[float], gap: float, last: float) -> list[float]:
-    """Return heights near those wanted, in the same order, at least ``gap`` apart, in 0..last."""
+    """Return positions from 0 to ``last`` near the wanted ones, ordered and ``gap`` apart."""
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
     gap = min(gap, last / max(len(order) - 1, 1))
     placed: dict[int, float] = {}
     floor = 0.0
-    for i in order:  # downwards, as far as needed
+    for i in order:  # move downwards as far as needed
         placed[i] = max(wanted[i], floor)
         floor = placed[i] + gap
     ceiling = last
-    for i in reversed(order):  # and back up, where that has left the frame
+    for i in reversed(order):  # move back up if that has left the frame
         placed[i] = min(placed[i], ceiling)
         ceiling = placed[i] - gap
     return [placed[i] for i in range(len(wanted))]

@@ -1,4 +1,4 @@
-"""The use of links over time: bars for each link, and the fraction of busy links."""
+"""Draw the use of links over time: bars for each link, and the fraction of busy links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 MAX_LINKS = 48
-"""Rows that bars have room for: of more links some are drawn."""
+"""Maximum number of links that are drawn."""
 
 _BAR, _SHARE_HEIGHT = 16, 150  # px
 _ON_PATH, _OTHER = "on the critical path", "other transfers"
@@ -23,12 +23,12 @@ _LINE_LENGTH = 88  # characters that fit beneath a title
 
 @dataclass(frozen=True, slots=True)
 class ActivityShares:
-    """The load of all links, in equal parts of the time.
+    """The load of all links in equal time intervals.
 
     Attributes:
         name: name of the traffic.
-        finish_us: end of the last part.
-        values: by part, the used fraction of the capacity of all links.
+        finish_us: end of the last interval in microseconds.
+        values: used fraction of the capacity of all links in each interval.
     """
 
     name: str
@@ -42,7 +42,10 @@ class Bar:
 
     Attributes:
         link: index among the drawn links.
-        text: the chunk, or the number of transfers in the interval.
+        since_us: start in microseconds.
+        until_us: end in microseconds.
+        text: chunk, or the number of transfers in the interval.
+        critical: whether it is on the critical path.
     """
 
     link: int
@@ -57,10 +60,12 @@ class LinkActivity:
     """The use of links over time.
 
     Attributes:
-        notes: notes beside the chart, in sentences.
-        links: names of the drawn links, from the top.
-        bars: bars, which do not overlap on one link.
-        lower_bound_us: lower bound for all plans. None or 0: it is not drawn.
+        title: title of the chart.
+        notes: sentences below the title.
+        shares: load of all links.
+        links: names of the drawn links, from top to bottom.
+        bars: bars. Those of one link do not overlap.
+        lower_bound_us: lower bound on the completion time of all plans. None or 0: not drawn.
     """
 
     title: str
@@ -72,9 +77,9 @@ class LinkActivity:
 
 
 def link_activity_chart(busy: LinkActivity) -> ChartType:
-    """Return a chart of the load of all links over time, and below it the transfers of each link.
+    """Draw the load of all links over time, and below it the transfers of each link.
 
-    Transfers of the critical path are highlighted, and a line leads from each to the next.
+    Transfers on the critical path are highlighted, and a line leads from each to the next.
     """
     finish = busy.shares.finish_us
     floor = (_lower_bound_text(busy.lower_bound_us),) if busy.lower_bound_us else ()
@@ -97,7 +102,9 @@ def shares_chart(
     """Draw the utilization of links over time, as a line for each of several plans.
 
     Args:
-        least_us: Lower bound on the completion time. None or 0 draws no line.
+        several: Load of links under each plan.
+        title: Title of the chart.
+        least_us: Lower bound on the completion time. None or 0: not drawn.
     """
     finish = max(plan.finish_us for plan in several)
     notes = [_lower_bound_text(least_us)] if least_us else []
@@ -137,7 +144,7 @@ def _share_layer(several: Sequence[ActivityShares], finish_us: float) -> ChartTy
 
 
 def _with_lower_bound(drawn: ChartType, least_us: float | None, finish_us: float) -> ChartType:
-    """Return a chart with a line, from top to bottom, at the time that no plan takes less than."""
+    """Return a chart with a vertical line at the lower bound on the completion time."""
     if not least_us:
         return drawn
     line = (

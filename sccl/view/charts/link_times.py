@@ -1,7 +1,8 @@
-"""Times of transfers over links against their bytes, and the alpha and beta that were fitted.
+"""Draw times of transfers by their bytes, with the fitted alpha and beta of each link.
 
-Chunks sent one after another take alpha + beta * s each, chunks sent at once alpha + beta * n * s
-together: by the bytes that come with each alpha, all points of a link lie on one line.
+Chunks of s bytes that are sent one after another take alpha + beta * s each. n chunks that are sent
+at once take alpha + beta * n * s together. So if times are plotted by the bytes per alpha, all
+points of a link lie on one line.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 MAX_TIMED = 8
-"""Lines that are told apart by their colours."""
+"""Maximum number of lines, as many as there are colors."""
 
 _PER_OCTAVE = 2
 _SHAPES = {Pacing.IN_TURN: "circle", Pacing.AT_ONCE: "triangle-up"}
@@ -29,11 +30,13 @@ _PACING_TEXT = {Pacing.IN_TURN: "one after another, each", Pacing.AT_ONCE: "at o
 
 @dataclass(frozen=True, slots=True)
 class TimedLinks:
-    """A link, or several that cost the same, with all timings.
+    """A link, or several links with the same costs, with all timings.
 
     Attributes:
-        name: as the legend has it.
-        us_per_mb: beta, microseconds for 10^6 bytes.
+        name: name in the legend.
+        timings: measured times.
+        alpha_us: alpha in microseconds.
+        us_per_mb: beta in microseconds per 10^6 bytes.
     """
 
     name: str
@@ -42,21 +45,22 @@ class TimedLinks:
     us_per_mb: float
 
     def model_us(self, size_bytes: float) -> float:
-        """Return the model's time for a number of bytes, microseconds."""
+        """Return the model's time for a number of bytes, in microseconds."""
         return self.alpha_us + self.us_per_mb * size_bytes / 1e6
 
 
 def link_times_chart(
     links: Sequence[TimedLinks], title: str, take: RepetitionStatistic = RepetitionStatistic.MIN
 ) -> ChartType:
-    """Return times against bytes: a point for each timing, a line for each fit.
+    """Draw times by bytes: a point for each timing, and a line for each fit.
 
     Args:
-        links: with timings of chunks that have bytes.
-        take: which of their repetitions are drawn.
+        links: links with timings. Timings of empty chunks are left out.
+        title: title of the chart.
+        take: statistic of the repetitions that is drawn.
 
     Raises:
-        ParameterError: there are none, or more than colours.
+        ParameterError: there are no links, or more than :data:`MAX_TIMED`.
     """
     if not 1 <= len(links) <= MAX_TIMED:
         raise ParameterError(f"there are {len(links)} links to draw, expected 1 to {MAX_TIMED}")

@@ -1,4 +1,4 @@
-"""Measured values, such as those of benchmarks."""
+"""Draw measured values, such as those of benchmarks, as lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 
-def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
+def measured_chart(  # noqa: PLR0913 - fields, and settings of the axes
     rows: Sequence[Mapping[str, Any]],
     x: str,
     y: str,
@@ -28,21 +28,21 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
     x_bytes: bool = False,
     joined: bool = True,
 ) -> ChartType:
-    """Return a line with dots per series.
+    """Draw a line with dots for each series.
 
     Args:
-        rows: each with a number ``x``, a number ``y`` and the name of its ``series``. Rows without
-            a ``y`` (None) are left out.
-        x: the field across.
-        y: the field upwards.
-        series: the field that names the line. Lines are in order of first occurrence.
-        x_title: with its unit.
-        y_title: with its unit.
-        log_x: whether the x axis is logarithmic.
-        log_y: whether the y axis is logarithmic.
-        x_bytes: whether x is a number of bytes, to be written as 1 KiB, 1 MiB, ..., or 1 KB, ...
-            where all are multiples of 1000. The axis is then logarithmic.
-        joined: whether dots of a series are joined, which implies interpolation.
+        rows: rows. Those without a value in the field ``y`` (None) are left out.
+        x: field with the horizontal value, a number.
+        y: field with the vertical value, a number or None.
+        series: field with the name of the line. Lines are in order of first occurrence.
+        title: title of the chart.
+        x_title: title of the horizontal axis with its unit.
+        y_title: title of the vertical axis with its unit.
+        log_x: whether the horizontal axis is logarithmic.
+        log_y: whether the vertical axis is logarithmic.
+        x_bytes: whether ``x`` is a number of bytes. Ticks are then 1 KiB, 1 MiB, ... or, if all
+            values are multiples of 1000, 1 KB, 1 MB, ... The axis is then logarithmic.
+        joined: whether a line connects the dots of a series, which suggests interpolation.
 
     Raises:
         ParameterError: no row has a value, or a value is not positive on a logarithmic axis.
@@ -73,7 +73,7 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
 
 
 def _dotted_lines(base: alt.Chart, names: Sequence[str], *, joined: bool) -> ChartType:
-    """Return dots of each series, which alone are in the legend, and a line through them."""
+    """Return the dots of each series and a line through them. The legend shows only dots."""
     legend = theme.series_legend(names, dots=True)
     by: dict[str, Any] = {
         "color": alt.Color("series:N", title=None, legend=legend,
@@ -93,7 +93,7 @@ def _dotted_lines(base: alt.Chart, names: Sequence[str], *, joined: bool) -> Cha
 def _axis(
     channel: Any, title: str, values: Sequence[float], ticks: Mapping[str, Any], *, log: bool
 ) -> Any:
-    """Return a channel with its title, scale and ticks, round numbers if none are given."""
+    """Return a channel with its title, scale and ticks. Default ticks are round numbers."""
     if not log:
         return channel.title(title).axis(format=theme.NUMBERS)
     ends = min(values), max(values)

@@ -1,4 +1,4 @@
-"""Draw profiles: times against bytes, by link or by shared costs."""
+"""Draw the profile of a machine: times of transfers by bytes, for each link or shared cost."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def profile_chart(profile: LinkProfile) -> ChartType:
-    """Return a chart of times against bytes for each link, or for groups of links with equal costs.
+    """Draw times by bytes for each link or, if there are many, for links with equal costs.
 
-    With very many costs, it shows those of most links, and the title says so.
+    If there are too many costs, the chart shows those that most links share, and its title states
+    the number of omitted ones.
     """
     title = f"{profile.topology.name}: transfers over its links"
     if len(profile.fits) <= MAX_TIMED:

@@ -1,4 +1,4 @@
-"""The proved part below a frontier: the region without algorithms, and the lower bounds."""
+"""Draw the proved region below a frontier, which has no algorithms, and the lower bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHADES = {
 
 
 def axes(frame: Frame) -> dict[str, Any]:
-    """Return the channels of S and R/C, by the fields ``steps`` and ``cost``."""
+    """Return the Altair channels of S and R/C, for the fields ``steps`` and ``cost``."""
     first, last = math.ceil(frame.x[0]), math.floor(frame.x[1])
     interval = math.ceil((last - first + 1) / _MAX_TICKS)
     ticks = list(range(first, last + 1, interval))
@@ -38,9 +38,9 @@ def axes(frame: Frame) -> dict[str, Any]:
 
 
 def _lower_bound(frontier: FrontierData, steps: int) -> Fraction | None:
-    """Return the lower bound on R/C for a number of steps. None: there is no algorithm.
+    """Return the lower bound on R/C for a number of steps, or None if there is no algorithm.
 
-    A limit holds for fewer steps too.
+    A limit for more steps is also a lower bound.
     """
     if frontier.min_steps is not None and steps < frontier.min_steps:
         return None
@@ -59,7 +59,7 @@ def _refuted_below(frontier: FrontierData, steps: int) -> Fraction:
 
 
 def shade_regions(frontier: FrontierData, frame: Frame) -> list[ChartType]:
-    """Return the region without algorithms."""
+    """Return the layer that shades the region without algorithms."""
     never, searched = _SHADES
     bottom, top = frame.y
     strips = []
@@ -88,14 +88,14 @@ def shade_regions(frontier: FrontierData, frame: Frame) -> list[ChartType]:
             x2="right:Q",
             y2="top:Q",
             fill=alt.Fill("what:N", title=None, scale=scale, legend=legend),
-            # In the same color, because light seams would show between strips.
+            # An outline in the same color hides light seams between strips.
             stroke=alt.Stroke("what:N", scale=scale, legend=None),
         )
     ]
 
 
 def bound_lines(frontier: FrontierData, frame: Frame) -> tuple[list[ChartType], list[Rectangle]]:
-    """Return the bounds as lines with their names, and the areas that both cover."""
+    """Return the layers of the bounds, as lines with names, and the areas that they cover."""
     lines: list[dict[str, Any]] = []
     taken = []
     if frontier.min_steps is not None:
@@ -143,7 +143,7 @@ def _bound_layers(lines: list[dict[str, Any]], frame: Frame) -> list[ChartType]:
 
 
 def with_field(channel: Any, field: str) -> Any:
-    """Return an axis' channel for another field."""
+    """Return the channel of an axis for another field."""
     result = channel.copy()
     result["shorthand"] = f"{field}:Q"
     return result

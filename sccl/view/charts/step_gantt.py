@@ -1,4 +1,4 @@
-"""Chart of a training step over time: computation by stream, motifs by channel."""
+"""Draw a training step as a Gantt chart: computation by stream, motifs by channel."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ if TYPE_CHECKING:
 
 COMPUTATION = "computation"
 
-_ROW, _THIN_ROW, _LINE = 28, 18, 96  # px of labeled bars and others, and characters of a subtitle
+_ROW, _THIN_ROW, _LINE = 28, 18, 96  # px of rows with and without labels, characters of a subtitle
 _WIDTH = theme.WIDTH + 140  # px
-_TICKS = 8  # of the time axis, about
-_LETTER = 6.2  # px, of a label in a bar
-_MIN_LETTERS = 4  # letters that a label is cut to
-_MANY_US = 10_000.0  # from which on times are in milliseconds
+_TICKS = 8  # approximate number of ticks of the time axis
+_LETTER = 6.2  # px, width of a letter of a label
+_MIN_LETTERS = 4  # minimum number of letters of a shortened label
+_MANY_US = 10_000.0  # duration from which times are in milliseconds
 _PALE = "#c9c9c9"
-_WINDOW = "#f6d9c6"  # of the part that another panel enlarges
+_WINDOW = "#f6d9c6"  # color of the part that another panel enlarges
 
 
 @dataclass(frozen=True, slots=True)
 class StepBar:
-    """A bar for an activity on a row.
+    """A bar for an activity.
 
     Attributes:
-        kind: :data:`COMPUTATION`, or a collective's name.
-        what: the full description, shown on hover.
-        label: text on the bar, if there is room.
+        row: index of the row.
+        since_us: start in microseconds.
+        until_us: end in microseconds.
+        kind: :data:`COMPUTATION`, or the name of a collective.
+        what: full description, shown on hover.
+        label: text on the bar, if there is space.
     """
 
     row: int
@@ -46,11 +49,15 @@ class StepBar:
 
 @dataclass(frozen=True, slots=True)
 class StepPanel:
-    """A part of a plan's timeline.
+    """A part of a plan's timeline. All times are in microseconds.
 
     Attributes:
-        notes: notes beside the chart, in sentences.
-        rows: names of rows, from the top: streams, and channels.
+        title: title of the panel.
+        notes: sentences below the title.
+        rows: names of rows, from top to bottom: streams, then channels.
+        bars: bars.
+        since_us: start of the panel.
+        until_us: end of the panel.
         marks_us: starts of iterations.
         outlined_us: start and end of a part that another panel enlarges. None: no such part.
     """
@@ -66,7 +73,7 @@ class StepPanel:
 
 
 def step_gantt_chart(panels: Sequence[StepPanel]) -> ChartType:
-    """Return a picture of the activity of streams and channels, its panels below one another.
+    """Draw the activity of streams and channels, with panels one below the other.
 
     Raises:
         ParameterError: There is no panel.
@@ -84,7 +91,7 @@ def _panel(panel: StepPanel, kinds: Sequence[str], *, legend: bool) -> ChartType
     Args:
         panel: Part of a timeline.
         kinds: Kinds of bars in the whole picture, each with a color of its own.
-        legend: Whether the legend of kinds stands below.
+        legend: Whether the legend of kinds is below the panel.
     """
     notes = [line for note in panel.notes for line in textwrap.wrap(note, _LINE)]
     drawn = [_window_band(panel)] if panel.outlined_us else []
@@ -112,7 +119,7 @@ def kinds_of(bars: Sequence[StepBar]) -> list[str]:
 
 
 def _unit(steps: StepPanel) -> tuple[str, float]:
-    """Return the unit of time that is drawn, and how much of it a microsecond is."""
+    """Return the unit of the time axis, and the number of units per microsecond."""
     return ("ms", 0.001) if steps.until_us - steps.since_us >= _MANY_US else ("\u00b5s", 1.0)
 
 
@@ -160,7 +167,7 @@ def _bars(steps: StepPanel, kinds: Sequence[str], *, legend: bool) -> ChartType:
 
 
 def _labels(steps: StepPanel) -> ChartType | None:
-    """Return the labels of bars with room for it, or for its beginning."""
+    """Return the labels of bars, shortened if necessary, or None if no bar has space for one."""
     scale = _WIDTH / ((steps.until_us - steps.since_us) or 1.0)
     unit = _unit(steps)[1]
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Pictures of training plans: one iteration, and one layer of it enlarged."""
+"""Draw training plans: an iteration, and one of its layers enlarged."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MARGIN = 0.15
 """Margin before and after a layer, as a fraction of its time."""
 
 _SMALLEST_PART = 1 / 50
-"""Fraction of an iteration. Shorter layers are drawn with operations around them."""
+"""Minimum length of an enlarged part, as a fraction of an iteration."""
 
 _MAX_LABELED_SPANS = 40
-"""Bars of an iteration that can be read without an enlargement."""
+"""Maximum number of bars of an iteration that needs no enlargement."""
 
 _BOUNDS = {
     "computation": "time of the computation",
@@ -34,12 +34,12 @@ _BOUNDS = {
     "stretches": "work between dependencies",
     "spans": "work within dependency windows",
 }
-"""Kinds of lower bounds on the period, in words."""
+"""Descriptions of the kinds of lower bounds on the period."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningPlan:
-    """A training plan and the timeline by which it runs."""
+    """A training plan with its name and its timeline."""
 
     plan: TrainingPlan
     timeline: StepTimeline
@@ -47,7 +47,7 @@ class RunningPlan:
 
     @property
     def title(self) -> str:
-        """Return the name, and how the plan was made."""
+        """Return the name, and the search that found the plan."""
         how = "as submitted" if self.plan.search == "fifo" else f"planned ({self.plan.search})"
         return f"{self.name}, {how}"
 
@@ -55,8 +55,8 @@ class RunningPlan:
 def step_panels(running: Sequence[RunningPlan]) -> list[StepPanel]:
     """Return the panels of a picture: an iteration of each plan, then the same layer of each.
 
-    All iterations have the time scale of the longest, and so have all enlarged layers. In a step of
-    few operations the bars have names, and no layer is enlarged.
+    All iterations have the time scale of the longest one, and so have all enlarged layers. If there
+    are few operations, bars have names and no layer is enlarged.
     """
     longest = max(entry.timeline.period_ns for entry in running)
     layers = [_layers(entry.timeline) for entry in running]
@@ -83,7 +83,7 @@ def step_panels(running: Sequence[RunningPlan]) -> list[StepPanel]:
 
 
 def iteration_panel(entry: RunningPlan) -> StepPanel:
-    """Return one iteration of a plan, with the ids of operations on its bars."""
+    """Return the panel of one iteration of a plan, with the ids of operations on its bars."""
     notes = plan_notes(entry.plan, entry.timeline)
     return _build_panel(entry, 0, entry.timeline.period_ns, entry.title, notes, labelled="")
 
@@ -91,7 +91,7 @@ def iteration_panel(entry: RunningPlan) -> StepPanel:
 def _layers(timeline: StepTimeline) -> dict[str, tuple[int, int]]:
     """Return the start and end of each layer on the stream that computes most, in nanoseconds.
 
-    A layer is a run of computations whose ids start alike.
+    A layer is a sequence of consecutive computations whose ids have the same prefix.
     """
     first = timeline.first_periodic
     begin, lane = iteration_start(timeline, first), _busiest_stream(timeline, first)
@@ -109,10 +109,10 @@ def _layer_of(op: str) -> str:
 
 
 def _typical_layer(layers: dict[str, tuple[int, int]], common: set[str]) -> str:
-    """Return a layer to enlarge. Empty: none is common to all plans.
+    """Return the layer to enlarge. Empty: no layer is common to all plans.
 
-    It is one of the long layers. A third of them are before it, which is past the forward pass of
-    most models.
+    It is the layer after the first third of the long layers, where a typical model has finished its
+    forward pass.
     """
     lengths = {n: until - since for n, (since, until) in layers.items() if n in common}
     longest = max(lengths.values(), default=0)
@@ -120,7 +120,7 @@ def _typical_layer(layers: dict[str, tuple[int, int]], common: set[str]) -> str:
     return long[len(long) // 3] if long else ""
 
 
-def _build_panel(  # noqa: PLR0913 - a plan, its part, and the words around it
+def _build_panel(  # noqa: PLR0913 - a plan, its part, and texts
     entry: RunningPlan,
     since: int,
     until: int,
@@ -130,16 +130,16 @@ def _build_panel(  # noqa: PLR0913 - a plan, its part, and the words around it
     outlined: tuple[int, int] | None = None,
     labelled: str | None = None,
 ) -> StepPanel:
-    """Return a part of a plan's timeline.
+    """Return the panel of a part of a plan's timeline.
 
     Args:
         entry: Plan to draw.
-        since: Start of the part, nanoseconds after an iteration begins.
-        until: Its end.
+        since: Start of the part, in nanoseconds from the start of an iteration.
+        until: End of the part, in nanoseconds from the start of an iteration.
         title: Title of the panel.
         notes: Sentences below the title.
-        outlined: Part of the panel that another one enlarges.
-        labelled: Layer whose operations have the last part of their ids on them. None: no labels.
+        outlined: Part of the panel that another panel enlarges.
+        labelled: Layer whose name is omitted from the labels of its operations. None: no labels.
     """
     begin = iteration_start(entry.timeline, entry.timeline.first_periodic)
     inside = (s for s in entry.timeline.spans if s.end_ns > begin + since)
@@ -185,7 +185,7 @@ def _build_panel(  # noqa: PLR0913 - a plan, its part, and the words around it
 
 
 def plan_notes(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
-    """Yield the period of a plan, its gap, and how much of it overlaps, in sentences."""
+    """Yield sentences on the period of a plan, its gap, and the overlap of communication."""
     period = f"{format_duration(timeline.period_ns / 1000)} per iteration"
     if plan.gap is None:
         yield f"{period}; no lower bound is known"
@@ -216,7 +216,7 @@ def _busiest_stream(timeline: StepTimeline, iteration: int) -> str:
 
     Ties go to the stream that begins first.
     """
-    busy: dict[str, int] = {}  # by start
+    busy: dict[str, int] = {}  # ordered by start
     for span in timeline.spans:
         if span.computes and span.iteration == iteration:
             busy[span.lane] = busy.get(span.lane, 0) + span.end_ns - span.start_ns
@@ -224,14 +224,14 @@ def _busiest_stream(timeline: StepTimeline, iteration: int) -> str:
 
 
 def iteration_start(timeline: StepTimeline, iteration: int) -> int:
-    """Return when an iteration begins on the stream that computes most, or else its first motif."""
+    """Return the start of an iteration: of its busiest stream, or else of its first motif."""
     lane = _busiest_stream(timeline, iteration)
     iteration_spans = (s for s in timeline.spans if s.iteration == iteration)
     return min((s.start_ns for s in iteration_spans if s.lane == lane or not lane), default=0)
 
 
 def covered_ns(spans: Iterable[StepSpan], begin: int, until: int) -> int:
-    """Return for how many nanoseconds between two times any of some spans goes on."""
+    """Return the nanoseconds between ``begin`` and ``until`` during which any span is active."""
     total, last = 0, begin
     for span in sorted(spans, key=lambda s: s.start_ns):
         since, end = max(span.start_ns, last), min(span.end_ns, until)
@@ -241,7 +241,7 @@ def covered_ns(spans: Iterable[StepSpan], begin: int, until: int) -> int:
 
 
 def assign_rows(plan: TrainingPlan, shown: Sequence[StepSpan]) -> tuple[tuple[str, ...], list[int]]:
-    """Return the names of rows, and on which each span is."""
+    """Return the names of rows, and the row of each span."""
     slots = [(span.lane, slot) for span, slot in zip(shown, lane_rows(shown), strict=True)]
     streams = sorted({lane for lane, _ in slots} - {c.name for c in plan.fabric.channels})
     lanes = [*streams, *(c.name for c in plan.fabric.channels)]

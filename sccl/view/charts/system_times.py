@@ -1,4 +1,4 @@
-"""Draw completion times of many systems over the size of a buffer, and the lower bound.
+"""Draw the completion times of systems by buffer size, with the lower bound.
 
 Lines have their names at their right ends.
 """
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 MAX_NAMED = 6
-"""Systems with a colour of their own. The others are grey."""
+"""Maximum number of systems with a color of their own. Others are gray."""
 
 BOUND = "lower bound"
 
 _HEIGHT = 400  # px
 _GRAY, _GRAY_TEXT = "#c4c4c4", "#8a8a8a"
-_HIGHEST_RATIO = 10.0  # times beyond are cut off, unless the fastest system is slower still
+_HIGHEST_RATIO = 10.0  # top of the axis, unless the fastest system is slower
 _RATIO_TICKS = (1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 _SMALLEST_GAP = 0.01  # percent: the logarithmic axis of gaps starts there
 _LINE_LENGTH = 84  # characters that fit beneath a title
@@ -58,7 +58,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class SystemTimes:
-    """A system and its times, by size."""
+    """The name of a system and its completion times by size."""
 
     name: str
     times: Times
@@ -66,7 +66,15 @@ class SystemTimes:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A system's line: (size in bytes, value) pairs by size, and how it looks."""
+    """The line of a system.
+
+    Attributes:
+        name: name of the system.
+        points: pairs of a size in bytes and a value, ascending by size.
+        color: color of the line.
+        dash: dashes of the line.
+        is_named: whether the line has a color of its own.
+    """
 
     name: str
     points: Times
@@ -75,7 +83,7 @@ class _Line:
     is_named: bool
 
 
-def comparison_chart(  # noqa: PLR0913 - data, quantity, and the words around the chart
+def comparison_chart(  # noqa: PLR0913 - data, quantity, and texts
     systems: Sequence[SystemTimes],
     bound: Sequence[tuple[int, float]],
     title: str,
@@ -84,10 +92,10 @@ def comparison_chart(  # noqa: PLR0913 - data, quantity, and the words around th
     *,
     x_title: str = "Buffer of a rank (bytes)",
 ) -> ChartType:
-    """Return a line for each system, labelled at its end, on two logarithmic axes.
+    """Draw a line for each system, labeled at its end, on two logarithmic axes.
 
-    Colours go to the systems that are fastest at some size, then to those with the smallest mean
-    gap. All others are grey.
+    Colors are assigned first to systems that are the fastest at some size, then to those with the
+    smallest mean gap. All others are gray.
 
     Args:
         systems: Systems and their completion times.
@@ -129,7 +137,7 @@ def comparison_chart(  # noqa: PLR0913 - data, quantity, and the words around th
 def _lines(
     systems: Sequence[SystemTimes], bound: Mapping[int, float], measured: TimeMeasure
 ) -> list[_Line]:
-    """Return the lines to draw, the lower bound first, then systems by merit."""
+    """Return the lines to draw: the lower bound, then systems in order of :func:`_rank_systems`."""
     lines = []
     if measured is not TimeMeasure.GAP:
         reference = tuple((size, us) for size, us in bound.items() if us)
@@ -150,7 +158,7 @@ def _lines(
 
 
 def _points(times: Times, bound: Mapping[int, float], measured: TimeMeasure) -> Times:
-    """Return the value of the vertical axis by size, where it is defined."""
+    """Return pairs of a size and the measured quantity, if it is defined at this size."""
     rows = []
     for size, us in sorted(times):
         floor = bound.get(size)
@@ -170,9 +178,9 @@ def _has_one_size(lines: Sequence[_Line]) -> bool:
 
 
 def _rank_systems(systems: Sequence[SystemTimes], bound: Mapping[int, float]) -> list[SystemTimes]:
-    """Return systems: those that are fastest at some size first, then by mean gap.
+    """Return systems that are the fastest at some size, by number of wins, then others.
 
-    Among equally fast systems the first counts as the fastest, as in tables.
+    The mean gap breaks ties. Among equally fast systems, the first is the fastest, as in tables.
     """
     best: dict[int, tuple[float, str]] = {}
     for system in systems:
@@ -182,7 +190,7 @@ def _rank_systems(systems: Sequence[SystemTimes], bound: Mapping[int, float]) ->
     winners = {name for _, name in best.values()}
 
     def merit(system: SystemTimes) -> tuple[bool, int, float]:
-        """Return the rank of a system: less is better."""
+        """Return the sort key of a system. Lower is better."""
         wins = sum(us <= best[size][0] for size, us in system.times)
         above = [math.log(us / (bound.get(size) or us)) for size, us in system.times if us]
         return system.name not in winners, -wins, sum(above) / max(len(above), 1)
@@ -209,7 +217,7 @@ def _frame(lines: Sequence[_Line], measured: TimeMeasure) -> Frame:
 def _split_labeled(lines: Sequence[_Line], frame: Frame) -> tuple[list[_Line], list[str]]:
     """Return the lines to label at their ends, the lower bound last, and notes on all others.
 
-    Grey lines that end beyond the frame are in a note.
+    A note lists the gray lines that end above the frame.
     """
     beyond = [line for line in lines if not line.is_named and line.points[-1][1] > frame.y[1]]
     inside = [line for line in lines if line not in beyond]
@@ -270,7 +278,7 @@ def _curves(
     return layers
 
 
-_LEADER, _GAP = 14, 4  # px: length of the line that leads to a name, and space after it
+_LEADER, _GAP = 14, 4  # px, length of the leader to a name, and space after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +287,9 @@ class LineEnd:
 
     Attributes:
         name: Name of the line.
-        at: Data values, across and upwards, where the line ends.
-        color: Colour of the line.
-        text: Colour of the name.
+        at: Data values (x, y) of the line's end.
+        color: Color of the line.
+        text: Color of the name.
     """
 
     name: str
@@ -291,21 +299,21 @@ class LineEnd:
 
 
 def label_capacity(frame: Frame) -> int:
-    """Return how many names fit next to a chart, one below the other."""
+    """Return the number of names that fit next to a chart, one below the other."""
     return int(frame.height / text_size("")[1]) + 1
 
 
 def end_labels(
     ends: Sequence[LineEnd], frame: Frame, channels: Mapping[str, Any]
 ) -> list[ChartType]:
-    """Return layers that write each line's name to the right of the chart.
+    """Return layers that write each line's name to the right of the chart, without overlaps.
 
-    Names do not overlap: a thin leader joins each to the end of its line.
+    A thin leader joins each name to the end of its line.
 
     Args:
         ends: Lines to label, at most :func:`label_capacity`.
-        frame: Plane of the chart.
-        channels: Horizontal and vertical channel of the chart, ``x`` and ``y``.
+        frame: Frame of the chart.
+        channels: Channels ``x`` and ``y`` of the chart.
     """
     heights = [min(max(frame.pixels(*end.at)[1], 0.0), float(frame.height)) for end in ends]
     names = spread_apart(heights, text_size("")[1], frame.height)

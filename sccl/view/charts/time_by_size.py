@@ -1,4 +1,4 @@
-"""Time against buffer size, as the alpha-beta cost model has it (SCCL section 3.6)."""
+"""Draw times by buffer size under the alpha-beta cost model (SCCL section 3.6)."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from sccl.view.plot_libraries import alt
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-_SMALLEST, _LARGEST = 10, 26  # powers of 2, bytes: drawn at least from 1 KiB to 64 MiB
-_MARGIN_OCTAVES = 3  # octaves that are drawn beyond a crossover
+_SMALLEST, _LARGEST = 10, 26  # exponents of 2: the axis covers at least 1 KiB to 64 MiB
+_MARGIN_OCTAVES = 3  # octaves beyond a crossover that the axis covers
 _PER_OCTAVE = 2
 _LINE_LENGTH = 84  # characters that fit beneath a title
 MAX_TIMES = 24
 LOWER_BOUND = "lower bound"
-"""The name of the line of the lower bound."""
+"""Name of the lower bound's line."""
 
-_STRIP_PART = 0.08  # of the height: left below, for the strip of families
-_HANGING, _MAX_HANGING = 0.06, 0.35  # of the height: left below, for the label of a crossover
+_STRIP_PART = 0.08  # share of the height that is reserved for the strip of families
+_HANGING, _MAX_HANGING = 0.06, 0.35  # share for the label of a crossover, and for all labels
 SIZE_TICKS = (
     "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
     "datum.value < 1048576 ? format(datum.value / 1024, '~r') + ' KiB' : "
@@ -45,7 +45,7 @@ SIZE_TICKS = (
     "datum.value < 1099511627776 ? format(datum.value / 1073741824, '~r') + ' GiB' : "
     "format(datum.value / 1099511627776, '.6~g') + ' TiB'"
 )
-"""How an axis writes a number of bytes."""
+"""Vega expression that formats bytes on an axis."""
 
 _DECIMAL_TICKS = (
     "datum.value < 1e3 ? format(datum.value, '~r') + ' B' : "
@@ -57,12 +57,19 @@ _DECIMAL_TICKS = (
 
 
 LowerBoundFunction = Callable[[float], float]
-"""Microseconds that no plan takes less than, by bytes of a buffer."""
+"""Lower bound on the completion time in microseconds, as a function of the buffer size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The time of one point, of the frontier with a number."""
+    """The time of a point as a line.
+
+    Attributes:
+        number: number of the point's frontier, from 1.
+        name: name of the frontier.
+        point: point.
+        costs: alpha and beta.
+    """
 
     number: int
     name: str
@@ -71,7 +78,7 @@ class _Line:
 
     @property
     def series(self) -> str:
-        """Return the frontier as the legend has it: names may be equal, numbers are not."""
+        """Return the legend entry of the frontier, with its number, since names may be equal."""
         return f"{self.number}: {self.name}"
 
     def time_us(self, size_bytes: float) -> float:
@@ -79,7 +86,7 @@ class _Line:
 
 
 def size_axis(first: float, last: float, width: int, *, decimal: bool = False) -> dict[str, Any]:
-    """Return the ticks of an axis of bytes: powers of 2, or decimal ones of 10, that have room."""
+    """Return the ticks of an axis of bytes: powers of 2 that have space, or decimal ticks."""
     if decimal:
         return {"values": theme.decades(first, last), "labelExpr": _DECIMAL_TICKS}
     low, high = math.ceil(math.log2(first) - 1e-9), math.floor(math.log2(last) + 1e-9)
@@ -94,15 +101,15 @@ def time_chart(
     gb_per_s: float | None = None,
     least_us: LowerBoundFunction | None = None,
 ) -> ChartType:
-    """Return the time of every point of frontiers by buffer size, crossovers labelled.
+    """Draw the time of every point of frontiers by buffer size, with labeled crossovers.
 
     ``T = S * alpha + R/C * L * beta``, with L the buffer of C chunks (SCCL section 3.6).
 
     Args:
-        frontiers: with alpha and beta of their machines, unless given here.
-        alpha_us: latency of a step, for all of them.
-        gb_per_s: 1/beta, of a lane in 10^9 bytes per second, for all of them.
-        least_us: lower bound for all plans, by bytes of a buffer, drawn as a separate line.
+        frontiers: frontiers, with alpha and beta of their machines unless these are given here.
+        alpha_us: latency of a step in microseconds, for all frontiers. None: of each machine.
+        gb_per_s: 1/beta, bandwidth of a lane in 10^9 bytes per second. None: of each machine.
+        least_us: lower bound for all plans, drawn as a separate line. None: no line.
 
     Raises:
         ParameterError: there is nothing to draw, or alpha or beta is unknown, or negative.
@@ -186,12 +193,12 @@ def _thick(parts: Sequence[EnvelopePart]) -> list[str]:
 
 
 def _caution_lines(lines: Sequence[_Line]) -> list[str]:
-    """Return the caveats on the times, in lines that fit beneath a title."""
+    """Return the caveats on the times, wrapped to fit below a title."""
     return textwrap.wrap(next((x.costs.note for x in lines if x.costs.note), ""), _LINE_LENGTH)
 
 
 def _envelope(lines: Sequence[_Line], first: float, last: float) -> list[EnvelopePart]:
-    """Return which line is the fastest at which size, of all families together."""
+    """Return the ranges of sizes with the fastest line of all families in each."""
     points = [(line.point.steps, line.point.cost) for line in lines]
     parts = []
     for won in fastest_by_size(points, lines[0].costs):
@@ -204,7 +211,13 @@ def _envelope(lines: Sequence[_Line], first: float, last: float) -> list[Envelop
 
 
 def _crossings(lines: Sequence[_Line], *, several: bool, families: bool) -> list[Crossover]:
-    """Return where the fastest of a frontier changes, or of all families together."""
+    """Return the sizes at which the fastest point changes.
+
+    Args:
+        lines: lines.
+        several: whether there are several frontiers.
+        families: whether all lines are compared. Otherwise only lines of the same frontier are.
+    """
     crossings = []
     for number in [0] if families else dict.fromkeys(line.number for line in lines):
         group_lines = [line for line in lines if families or line.number == number]
@@ -283,7 +296,7 @@ def _curve_areas(time_us: LowerBoundFunction, frame: Frame) -> Iterator[Rectangl
 
 
 def _family_of(line: _Line, *, several: bool, families: bool) -> str:
-    """Return the family or the number of the frontier that a line belongs to."""
+    """Return the family, or the number of the frontier, that a line belongs to, as text."""
     return f", {line.name}" if families else f" ({line.number})" if several else ""
 
 
@@ -295,7 +308,7 @@ def _names(
     several: bool,
     families: bool,
 ) -> ChartType:
-    """Return each line's name at its right end."""
+    """Return the layer with each line's name at its right end."""
     last = [line.time_us(frame.x[1]) for line in lines]
     last += [least_us(frame.x[1])] if least_us else []
     heights = [frame.pixels(frame.x[1], time)[1] for time in last]

@@ -1,1 +1,1 @@
-"""Machines as drawings."""
+"""Draw machines."""

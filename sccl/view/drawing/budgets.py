@@ -1,6 +1,6 @@
-"""Show the shared budgets of a machine: in words, as separate links, or as nodes.
+"""Show the shared budgets of a machine: as text, as dashed links, or as nodes.
 
-Switches that a machine's file states as budgets are drawn as nodes.
+Budgets that model a switch are drawn as a node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_EDGES, _MAX_LINES = 6, 4
 
 
 def binding_budgets(topology: Topology) -> list[Budget]:
-    """Return the budgets that permit less than the lanes of their links do."""
+    """Return the budgets that permit fewer chunks than the lanes of their links."""
     lanes = topology.lanes()
     return [
         budget
@@ -29,12 +29,12 @@ def binding_budgets(topology: Topology) -> list[Budget]:
 
 
 def shared_links(topology: Topology) -> frozenset[Edge]:
-    """Return the links that share a budget, other than with all that leave or enter a node."""
+    """Return the links in budgets, except budgets of all links that leave, or enter, a node."""
     return frozenset(edge for budget in _split_budgets(topology)[1] for edge in budget.edges)
 
 
 def budgeted_nodes(topology: Topology) -> frozenset[int]:
-    """Return the nodes all of whose links out, or in, share a budget."""
+    """Return the nodes with a budget for all links that leave, or all that enter, the node."""
     return frozenset(node for _, node, _ in _split_budgets(topology)[0])
 
 
@@ -54,9 +54,10 @@ def budget_lines(topology: Topology) -> list[str]:
 
 
 def _split_budgets(topology: Topology) -> tuple[list[tuple[str, int, int]], list[Budget]]:
-    """Return budgets of all links ``out of`` or ``into`` a node, and the others.
+    """Split budgets into those of all links out of, or into, a node, and others.
 
-    The first kind is returned as the side, the node, and the chunks per round.
+    Returns:
+        Triples of side (``out of`` or ``into``), node, and chunks per round. Then other budgets.
     """
     edges = [link.edge for link in topology.links]
     degrees = [Counter(edge[end] for edge in edges) for end in (0, 1)]
@@ -95,7 +96,7 @@ def _side_lines(
 
 
 def _kind_lines(buses: Sequence[Budget], names: Sequence[str]) -> list[str]:
-    """Return a line for each kind of budget, with one of them as the example."""
+    """Return a line for each kind of budget, with one budget as an example."""
     kinds: dict[tuple[int, int], list[Budget]] = {}
     for budget in buses:
         kinds.setdefault((budget.chunks_per_round, len(budget.edges)), []).append(budget)
@@ -111,7 +112,7 @@ def _chunks_text(count: int) -> str:
 
 
 def _links_text(edges: Sequence[Edge], names: Sequence[str]) -> str:
-    """Return links, both directions of a pair as one."""
+    """Return links as text, with both directions of a pair as one item."""
     edge_set = set(edges)
     pairs = [edge for edge in edges if edge[::-1] in edge_set and edge[0] < edge[1]]
     labels = [f"{names[src]}\u2194{names[dst]}" for src, dst in pairs]
@@ -120,16 +121,16 @@ def _links_text(edges: Sequence[Edge], names: Sequence[str]) -> str:
     return ", ".join(labels[:_MAX_EDGES]) + more
 
 
-_MIN_RANKS = 3  # ranks at a switch
+_MIN_RANKS = 3  # minimum number of ranks at a switch
 
 
 def with_hubs(topology: Topology) -> Topology:
-    """Return a machine whose fully joined ranks meet at a switch.
+    """Return the machine with a switch in place of each clique of ranks that models one.
 
-    Ranks meet at a switch if one budget limits all that each sends to the others, another limits
-    all that it receives from them, and no link between two ranks carries less than these. A link
-    between a rank and the switch has as many lanes as the budget. It stands for the rank's links to
-    all others.
+    A clique models a switch if one budget limits all that each rank sends to the others, another
+    budget limits all that it receives from them, and no link has fewer lanes than these budgets. A
+    link between a rank and the switch replaces the rank's links to all others. It has as many lanes
+    as the budget.
     """
     links, budgets = {link.edge: link for link in topology.links}, {*topology.budgets}
     hubs = topology.ranks + len(topology.switches)
@@ -158,7 +159,7 @@ def with_hubs(topology: Topology) -> Topology:
 
 
 def _cliques(topology: Topology) -> Iterator[dict[tuple[int, int], Budget]]:
-    """Yield groups of fully joined ranks: the budget of each rank by direction (0: out, 1: in)."""
+    """Yield cliques of ranks, as the budget of each (direction, rank). Direction 0: out, 1: in."""
     cliques: dict[frozenset[int], dict[tuple[int, int], Budget]] = {}
     for budget in binding_budgets(topology):
         members = frozenset(node for edge in budget.edges for node in edge)

@@ -1,6 +1,6 @@
 """Draw the links of a layout, and the frames around groups of ranks.
 
-Links are lines as wide as their lanes, with arrows if they go one way.
+The width of a line shows the lanes of a link. One-way links have arrows.
 """
 
 from __future__ import annotations
@@ -22,23 +22,27 @@ from sccl.view.plot_libraries import alt
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-OUTLINE = 1.5  # px, of a node
-MIN_TEXT = 7  # px, below which texts are omitted
-_MIN_SIDE, _MAX_SIDE = 560, 1200  # px of the layout's square
-_MARGIN = 0.01  # around all that is drawn
-_PREFERRED_TEXT = 10  # px, for which a drawing may grow
-_DIGIT, _TALL, _INSIDE = 0.56, 0.72, 0.9  # sizes of digits, and the part of a circle for them
+OUTLINE = 1.5  # px, width of the outline of a node
+MIN_TEXT = 7  # px, size below which texts are omitted
+_MIN_SIDE, _MAX_SIDE = 560, 1200  # px, side of the layout's square
+_MARGIN = 0.01  # margin around the drawing, as a share of the square
+_PREFERRED_TEXT = 10  # px, text size for which a drawing is enlarged
+_DIGIT, _TALL, _INSIDE = 0.56, 0.72, 0.9  # width and height of digits, share of a circle for them
 _LETTER, _BELOW = 0.55, 0.65  # width of a letter, and names' share of the gap between boxes
 
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """The part of the layout's square that is drawn, and how large.
+    """The drawn part of the layout's square, and its scale.
 
     Attributes:
-        side: of the whole square, in px.
-        number: size of the numbers of ranks in px, 0 if there is no room for them.
-        name: likewise, of the names of switches.
+        left: left edge, in units of the square.
+        top: top edge, in units of the square.
+        right: right edge, in units of the square.
+        bottom: bottom edge, in units of the square.
+        side: side of the square in px.
+        number: text size of rank numbers in px. 0: there is no space for them.
+        name: text size of switch names in px. 0: there is no space for them.
     """
 
     left: float
@@ -51,16 +55,16 @@ class Canvas:
 
     @property
     def width(self) -> int:
-        """Return its width in pixels."""
+        """Return the width in pixels."""
         return round(self.side * (self.right - self.left))
 
     @property
     def height(self) -> int:
-        """Return its height in pixels."""
+        """Return the height in pixels."""
         return round(self.side * (self.bottom - self.top))
 
     def axes(self) -> dict[str, Any]:
-        """Return the encoding of places."""
+        """Return the Altair encoding of positions."""
         across = alt.Scale(domain=[self.left, self.right], nice=False, zero=False)
         down = alt.Scale(domain=[self.bottom, self.top], nice=False, zero=False)
         return {
@@ -70,16 +74,18 @@ class Canvas:
 
 
 def fit_canvas(drawn: Layout, lines: Sequence[LinkLine], digits: int, letters: int) -> Canvas:
-    """Return the part to draw: all of the square's width, and more where links leave it.
+    """Return the part to draw: the square's full width, extended if links leave it.
 
     Args:
-        digits: of the longest number of a rank.
-        letters: of the longest name of a switch.
+        drawn: layout.
+        lines: lines of links.
+        digits: number of digits of the longest rank number.
+        letters: number of letters of the longest switch name.
     """
     ends = [point for line in lines for point in line.points]
     ends += [(x + side, y + side) for x, y in drawn.positions
              for side in (-drawn.radius, drawn.radius)]  # fmt: skip
-    ends += [(box.left, box.top - NAME) for box in drawn.boxes]  # with the room of its name
+    ends += [(box.left, box.top - NAME) for box in drawn.boxes]  # with the space for its name
     ends += [(box.right, box.bottom) for box in drawn.boxes]
     xs, ys = [x for x, _ in ends], [y for _, y in ends]
     fits = (
@@ -99,12 +105,12 @@ def fit_canvas(drawn: Layout, lines: Sequence[LinkLine], digits: int, letters: i
 
 
 def _text_per_px(radius: float, length: int) -> float:
-    """Return the size of a text that fits into a node, for each pixel of the square's side."""
+    """Return the size of the text that fits into a node, relative to the square's side."""
     return _INSIDE * 2 * radius / math.hypot(_DIGIT * max(length, 2), _TALL)
 
 
 def _label_per_px(drawn: Layout) -> float:
-    """Return the size of the names of boxes that fit above these, likewise."""
+    """Return the size of box names that fit above the boxes, relative to the square's side."""
     wide = [(b.right - b.left) / (_LETTER * len(b.label)) for b in drawn.boxes]
     high = [
         (lower.top - upper.bottom) * _BELOW
@@ -115,7 +121,7 @@ def _label_per_px(drawn: Layout) -> float:
 
 
 def box_layers(drawn: Layout, canvas: Canvas) -> tuple[list[ChartType], list[ChartType]]:
-    """Return the frames, and their names, which links may cross."""
+    """Return the layers of the boxes' frames and of their names, which links may cross."""
     if not drawn.boxes:
         return [], []
     rows = [
@@ -134,22 +140,26 @@ def box_layers(drawn: Layout, canvas: Canvas) -> tuple[list[ChartType], list[Cha
     return frames, [behind, texts.mark_text(**place, color=theme.GRAY)]
 
 
-_POINTS = 24  # of a bent link
+_POINTS = 24  # line segments of a bent link
 _PER_LANE, _WIDEST, _THINNEST = 1.6, 7.0, 1.0  # px
-_COVERED = 0.15  # of a picture: with more, lines become a surface
+_COVERED = 0.15  # maximum share of the picture that lines may cover
 _OPACITY, _FAINTEST = 0.8, 0.12
-_APART = 0.012  # between the directions of a pair whose lanes differ
-_ARROW = "M0,-1.7L0.8,1L-0.8,1Z"  # upwards, and longer than wide, so that its tip is visible
+_APART = 0.012  # offset of both directions of a pair if their lanes differ
+_ARROW = "M0,-1.7L0.8,1L-0.8,1Z"  # points upwards, longer than wide so that its tip is visible
 _UNSHARED, _SHARED = "a link with its own lanes", "links that share a budget (above)"
 _DASHES = {_UNSHARED: (1, 0), _SHARED: (5, 3)}
 
 
 @dataclass(frozen=True, slots=True)
 class LinkLine:
-    """One line of the drawing: a link, or both directions of a pair.
+    """A line of the drawing: a link, or both directions of a pair.
 
     Attributes:
-        points: two if it is straight.
+        edge: source and destination.
+        lanes: lanes of the link, or of each direction.
+        shared: whether the link shares a budget with others.
+        one_way: whether the line shows only one direction.
+        points: points of the line, two if it is straight.
     """
 
     edge: Edge
@@ -160,7 +170,7 @@ class LinkLine:
 
 
 def link_lines(topology: Topology, drawn: Layout) -> list[LinkLine]:
-    """Return the lines of a machine, with different directions of a pair drawn side by side."""
+    """Return the lines of a machine. If the directions of a pair differ, they get two lines."""
     tied = shared_links(topology)
     kinds = {edge: (lanes, edge in tied) for edge, lanes in topology.lanes().items()}
     bends = dict(zip((link.edge for link in topology.links), drawn.bends, strict=True))
@@ -185,16 +195,17 @@ def _points(drawn: Layout, edge: Edge, bend: float) -> tuple[Position, ...]:
 def stroke_widths(
     lines: Sequence[LinkLine], side: float, width: float, height: float
 ) -> tuple[dict[int, float], float]:
-    """Return how wide each number of lanes is drawn, in px, and how opaque lines are.
+    """Return the line width in px for each number of lanes, and the opacity of lines.
 
-    Widths are proportional to lanes unless the thinnest would hardly be seen. Then they only grow
-    with them. Lines that would cover too much of the picture are thinner, and then fainter.
+    Widths are proportional to lanes unless the thinnest line would hardly be visible. Then they
+    grow linearly from a minimum. Lines that would cover too much of the picture are thinner and, if
+    that does not suffice, fainter.
 
     Args:
-        lines: in units of a square.
-        side: of that square, in px.
-        width: of the picture, in px.
-        height: likewise.
+        lines: lines, in units of the layout's square.
+        side: side of that square in px.
+        width: width of the picture in px.
+        height: height of the picture in px.
     """
     counts = sorted({line.lanes for line in lines})
     lengths = [side * sum(math.dist(a, b) for a, b in pairwise(line.points)) for line in lines]
@@ -213,7 +224,7 @@ def stroke_widths(
 def link_layers(
     lines: Sequence[LinkLine], axes: Mapping[str, Any], widths: Mapping[int, float], opacity: float
 ) -> list[ChartType]:
-    """Return the layers of a chart that draw links, with legends for their differences."""
+    """Return the layers of a chart that draw links, with legends for widths and dashes."""
     rows = [
         {"x": x, "y": y, "link": f"{line.edge[0]}->{line.edge[1]}", "lanes": line.lanes,
          "budget": _SHARED if line.shared else _UNSHARED, "order": i}
@@ -236,7 +247,7 @@ def link_layers(
 
 
 def arrow_layers(lines: Sequence[LinkLine], axes: Mapping[str, Any]) -> list[ChartType]:
-    """Return the layer that draws the arrows of links that go one way. Empty: there are none."""
+    """Return the layer that draws the arrows of one-way links, or an empty list without any."""
     arrows = [_arrow_row(line.points) for line in lines if line.one_way]
     if not arrows:
         return []
@@ -270,7 +281,7 @@ def _dashes(kinds: Sequence[str]) -> Any:
 
 
 def _arrow_row(points: Sequence[Position]) -> dict[str, float]:
-    """Return where an arrow stands, beyond the middle of a line, and its turn from upright."""
+    """Return the position of an arrow, past the middle of a line, and its rotation in degrees."""
     last = len(points) - 1
     (ax, ay), (bx, by) = points[last // 2], points[last // 2 + 1]
     part = 0.75 if last == 1 else 0.5
@@ -279,6 +290,6 @@ def _arrow_row(points: Sequence[Position]) -> dict[str, float]:
 
 
 def _sample_counts(counts: Sequence[int]) -> list[int]:
-    """Return at most five of some numbers, the first and the last among them."""
+    """Return at most five of the numbers, including the first and the last."""
     interval = max(1, math.ceil((len(counts) - 1) / 4))
     return sorted({*counts[::interval], counts[-1]})

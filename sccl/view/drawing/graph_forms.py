@@ -1,4 +1,4 @@
-"""Lay out known forms in the plane: cycles, paths, stars, grids, hypercubes, circular graphs."""
+"""Draw known kinds of graphs: cycles, paths, stars, grids, hypercubes, and circulant graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def on_circle(count: int, turn: float = 0.0) -> list[Position]:
     """Return ``count`` points on the unit circle, clockwise as drawn, the first at the top.
 
     Args:
-        turn: by how many places, or parts of one, all are moved on.
+        count: number of points.
+        turn: number of places, possibly fractional, by which all points are rotated.
     """
     angles = (2 * math.pi * ((i + turn) / count - 0.25) for i in range(count))
     return [(math.cos(angle), math.sin(angle)) for angle in angles]
@@ -33,7 +34,7 @@ def min_distance(points: Sequence[Position]) -> float:
 
 
 def segment_distance(point: Position, start: Position, end: Position) -> float:
-    """Return the distance of a point from a straight line between two others."""
+    """Return the distance of a point from the line segment between two others."""
     dx, dy = end[0] - start[0], end[1] - start[1]
     square = dx * dx + dy * dy
     along = ((point[0] - start[0]) * dx + (point[1] - start[1]) * dy) / square if square else 0.0
@@ -44,22 +45,22 @@ def segment_distance(point: Position, start: Position, end: Position) -> float:
 Neighbors = Mapping[int, AbstractSet[int]]
 Drawing = dict[int, Position]
 
-_DENSE = 0.8  # of all pairs joined: no placement shows more than a circle does
-_MISSING = 0.1  # of a grid's links: it is drawn as one though some have failed
-_MAX_HOLED_NODES = 256  # nodes up to which a grid is recognised without one of them
-_ROW = 10  # ranks of a path in one line
+_DENSE = 0.8  # share of joined pairs from which no layout is clearer than a circle
+_MISSING = 0.1  # maximum share of missing links with which a grid is still recognized
+_MAX_HOLED_NODES = 256  # nodes up to which a grid with one missing node is recognized
+_ROW = 10  # maximum length of a path that is drawn in one line
 _DEPTH, _BETWEEN, _SLANT = (0.38, 0.32), 0.35, 0.3
-"""Fractions of a grid's cell. They were searched for such that no straight link of a hypercube of
-up to 5 dimensions meets a third rank.
+"""Fractions of a grid's cell. With these values, no straight link of a hypercube of up to 5
+dimensions passes through a third rank.
 """
 
 
 def recognized_forms(nodes: Sequence[int], neighbours: Neighbors) -> Iterator[Drawing]:
-    """Yield drawings of a graph that show its form, the best first. None if it has none known.
+    """Yield drawings of a graph of a known kind, best first. Yield none for other graphs.
 
     Args:
-        nodes: ascending. The part of the graph to draw.
-        neighbours: of every node, whether drawn or not.
+        nodes: nodes to draw, ascending.
+        neighbours: neighbors of every node, including nodes that are not drawn.
     """
     inside = set(nodes)
     number = {node: i for i, node in enumerate(nodes)}
@@ -93,14 +94,14 @@ def _to_positions(coordinates: Sequence[tuple[int, ...]]) -> Sequence[Position]:
 
 
 def _circles(order: Sequence[int]) -> Iterator[Sequence[Position]]:
-    """Yield circles, turned by half a place at a time."""
+    """Yield nodes on a circle, in rotations by half a place."""
     for half in range(2 * len(order)):
         place = dict(zip(order, on_circle(len(order), half / 2), strict=True))
         yield [place[i] for i in range(len(order))]
 
 
 def _path_line(order: Sequence[int]) -> Sequence[Position]:
-    """Return a path as a line, or to and fro if it is long."""
+    """Return a path as a line or, if it is long, in rows of alternating direction."""
     columns = len(order) if len(order) <= _ROW else math.ceil(math.sqrt(len(order)))
     place: Drawing = {}
     for i, node in enumerate(order):
@@ -110,14 +111,14 @@ def _path_line(order: Sequence[int]) -> Sequence[Position]:
 
 
 def _hub(graph: Sequence[AbstractSet[int]]) -> int | None:
-    """Return the node that is all the others' only neighbour."""
+    """Return the center of a star, or None for another graph."""
     hubs = [i for i, near in enumerate(graph) if len(near) == len(graph) - 1]
     is_star = sum(len(near) == 1 for near in graph) == len(graph) - 1
     return hubs[0] if len(graph) > 3 and len(hubs) == 1 and is_star else None
 
 
 def _chain(graph: Sequence[AbstractSet[int]]) -> list[int]:
-    """Return the nodes of a path or a cycle in their order, empty if it is neither."""
+    """Return the nodes of a path or a cycle in order, or an empty list for another graph."""
     ends = [i for i, near in enumerate(graph) if len(near) == 1]
     if len(ends) not in {0, 2} or any(not 1 <= len(near) <= 2 for near in graph):
         return []
@@ -137,7 +138,7 @@ def _is_rotation_symmetric(graph: Sequence[AbstractSet[int]]) -> bool:
 
 
 def _hypercube_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
-    """Return the coordinates of a hypercube's nodes, however numbered, empty if it is none."""
+    """Return the coordinates of the nodes of a hypercube with any numbering, else an empty list."""
     size = len(graph)
     dimensions = size.bit_length() - 1
     if size != 1 << dimensions or any(len(near) != dimensions for near in graph):
@@ -160,7 +161,7 @@ def _hypercube_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int,
 
 
 def _holed_grid_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int, ...]]:
-    """Return the coordinates of a grid's nodes where one node is missing, empty if it is none."""
+    """Return the coordinates of the nodes of a grid without one node, else an empty list."""
     gaps = range(len(graph) + 1 if len(graph) <= _MAX_HOLED_NODES else 0)
     return next(filter(None, (_grid_coordinates(graph, gap) for gap in gaps)), [])
 
@@ -168,16 +169,19 @@ def _holed_grid_coordinates(graph: Sequence[AbstractSet[int]]) -> list[tuple[int
 def _grid_coordinates(
     graph: Sequence[AbstractSet[int]], gap: int | None = None
 ) -> list[tuple[int, ...]]:
-    """Return the coordinates of a mesh's or torus's nodes, numbered row by row, empty if none.
+    """Return the coordinates of the nodes of a mesh or torus, else an empty list.
+
+    Nodes must be numbered row by row.
 
     Args:
-        gap: the place of a node that is missing, in the numbers of the whole grid.
+        graph: neighbors of each node.
+        gap: number of a missing node in the complete grid. None: no node is missing.
     """
     number = [i + (gap is not None and i >= gap) for i in range(len(graph))]
     size = len(graph) + (gap is not None)
     joined = {(number[i], number[n]) for i, near in enumerate(graph) for n in near if i < n}
     jumps = {b - a for a, b in joined}
-    if len(jumps) > 2 * size.bit_length():  # a dimension has two: to the next, and round the end
+    if len(jumps) > 2 * size.bit_length():  # two per dimension: next node, and wrap
         return []
     for sides in _sides(jumps, size):
         wanted = {pair for pair in _grid_pairs(sides, jumps) if gap not in pair}
@@ -188,7 +192,7 @@ def _grid_coordinates(
 
 
 def _sides(jumps: AbstractSet[int], size: int, stride: int = 1) -> Iterator[tuple[int, ...]]:
-    """Yield the sides a grid may have whose neighbours' numbers differ by ``jumps``."""
+    """Yield the possible sides of a grid in which numbers of neighbors differ by ``jumps``."""
     if stride not in jumps:
         return
     if size % stride == 0 and size // stride > 1 and stride > 1:
@@ -199,7 +203,7 @@ def _sides(jumps: AbstractSet[int], size: int, stride: int = 1) -> Iterator[tupl
 
 
 def _grid_pairs(sides: Sequence[int], jumps: AbstractSet[int]) -> set[tuple[int, int]]:
-    """Return the pairs a grid joins. A side wraps if anything is joined round its end."""
+    """Return the linked pairs of a grid. A dimension wraps around if ``jumps`` has its wrap."""
     pairs = set()
     size, stride = math.prod(sides), 1
     for side in reversed(sides):
@@ -217,9 +221,10 @@ def _grid_pairs(sides: Sequence[int], jumps: AbstractSet[int]) -> set[tuple[int,
 def _oblique(at: Sequence[int], sides: Sequence[int]) -> Position:
     """Return the position of a node of a grid of any dimension.
 
-    The last two coordinates span a plane. The third is drawn as depth within a cell of the plane,
-    so that no node and no link hides another. Further ones are such planes side by side, with a
-    small offset, so that links between them pass next to the ranks of a row.
+    The last two coordinates span a plane. The third from last is drawn as depth within a cell of
+    the plane, so that no node and no link hides another. For each further coordinate, copies of the
+    drawing lie side by side, with a small offset, so that links between them pass next to the ranks
+    of a row.
     """
     *outer, row, column = at
     x, y = float(column), float(row)
@@ -239,6 +244,6 @@ def _oblique(at: Sequence[int], sides: Sequence[int]) -> Position:
 
 
 def is_clique(members: Sequence[int], neighbours: Neighbors) -> bool:
-    """Return whether all members are joined to one another."""
+    """Return whether all members are neighbors of one another."""
     inside = set(members)
     return all(inside - {m} <= neighbours[m] for m in members)

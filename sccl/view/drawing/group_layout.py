@@ -1,4 +1,4 @@
-"""Groups of ranks, each drawn by its own form in a cell of its own."""
+"""Lay out groups of ranks, each in a cell of its own."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sccl.view.drawing.graph_forms import (
 from sccl.view.drawing.stress_layout import push_apart, spread_by_stress
 
 _RING = 20  # maximum number of groups in a circle, beyond which they form rows
-_GAP, _CORRIDOR = 0.5, 1.8  # between cells of side 1, without and with other cells between
+_GAP, _CORRIDOR = 0.5, 1.8  # distance of cells of side 1, without and with nodes between them
 _NAME = (
-    0.02  # likewise, for the names of boxes and each group: the more, the smaller they are drawn
+    0.02  # additional distance per group for the names of boxes, since many groups are drawn small
 )
-_NODE_DISTANCE, _ROUNDS = 0.35, 20  # between such nodes, likewise
-_TILT = 0.25  # of a place: ranks of neighbouring cells are then not in line with one another
+_NODE_DISTANCE, _ROUNDS = 0.35, 20  # minimum distance of nodes between cells, and iterations
+_TILT = 0.25  # rotation of a circle by a part of a place, so that ranks of cells do not line up
 
-_CLEAR = 0.15  # of a cell: nearer to a rank, a straight link would seem to lead to it
+_CLEAR = 0.15  # distance of a link from a rank below which it seems to end there
 _OBSTRUCTION_COST = 10.0
 
 _TURNS: tuple[Callable[[float, float], Position], ...] = (
@@ -43,7 +43,7 @@ _TURNS: tuple[Callable[[float, float], Position], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that belong together, and their label."""
+    """A group of nodes, with its label."""
 
     members: tuple[int, ...]
     label: str
@@ -56,14 +56,15 @@ def arrange(
     depth: int = 0,
     gap: float = _GAP,
 ) -> tuple[Drawing, list[NodeGroup]]:
-    """Return a drawing by groups, and the groups. By distances if there are none.
+    """Return a drawing by groups, and the groups. Without groups, draw by graph distances.
 
     Args:
-        nodes: ascending. The part of the graph to draw.
-        neighbours: of every node.
-        groups: given ones. Otherwise fully joined groups of consecutive nodes are looked for.
-        depth: how many groups this one lies in. Two cells change direction with it.
-        gap: between cells, beside a cell's side of 1.
+        nodes: nodes to draw, ascending.
+        neighbours: neighbors of every node of the graph.
+        groups: groups. Empty: cliques of consecutive nodes, if there are any.
+        depth: number of groups that contain this drawing. Two cells lie side by side at even
+            depths, and one below the other at odd ones.
+        gap: distance between cells of side 1.
     """
     all_groups = list(groups) or clique_groups(nodes, neighbours)
     if not all_groups:
@@ -74,7 +75,7 @@ def arrange(
     centres = _cell_centers(len(all_groups), across + gap, down + below, tall=depth % 2 == 1)
     cell = {node: group for group in all_groups for node in group.members}
     placed: Drawing = {}
-    for _ in range(2):  # the second time, all the others are there to turn towards
+    for _ in range(2):  # in the second pass, all other groups are already placed
         for group, drawing, centre in zip(all_groups, inside, centres, strict=True):
             for node in group.members:
                 placed.pop(node, None)
@@ -92,9 +93,10 @@ def arrange(
 def arrange_around(
     nodes: Sequence[int], neighbours: Neighbors, groups: Sequence[NodeGroup]
 ) -> Drawing:
-    """Return a drawing by given groups, with all other nodes between them.
+    """Return a drawing by groups, with all other nodes between them.
 
-    Each of the others stands in the middle of its neighbours, those of one group as one.
+    Each other node is at the mean of its neighbors' positions, where the neighbors in one group
+    count as one position, their mean.
     """
     ranks = sorted(node for group in groups for node in group.members)
     placed, _ = arrange(ranks, neighbours, groups, gap=_CORRIDOR)
@@ -116,7 +118,7 @@ def arrange_around(
 def star_by_groups(
     nodes: Sequence[int], neighbours: Neighbors, groups: Sequence[NodeGroup]
 ) -> Drawing | None:
-    """Return a star with its groups in sequence on a circle, a gap after each. None: no star."""
+    """Return a star with its groups in sequence on a circle, a gap after each, or None if none."""
     if (star := next(recognized_forms(nodes, neighbours), None)) is None or (
         0.0,
         0.0,
@@ -139,10 +141,10 @@ def _centroid(points: Sequence[Position]) -> Position:
 
 
 def clique_groups(nodes: Sequence[int], neighbours: Neighbors) -> list[NodeGroup]:
-    """Return the largest fully joined groups of consecutive nodes that the graph consists of.
+    """Return the partition into the largest equal cliques of consecutive nodes, or an empty list.
 
-    They hold most of the links, or every two of them are joined alike, by at most as many links as
-    there are in one.
+    It must satisfy one of two conditions: cliques of three or more nodes contain most of the links,
+    or every two cliques are joined by the same number of links, at most as many as a clique has.
     """
     for size in range(len(nodes) // 2, 1, -1):
         parts = [tuple(nodes[i : i + size]) for i in range(0, len(nodes), size)]
@@ -156,7 +158,7 @@ def clique_groups(nodes: Sequence[int], neighbours: Neighbors) -> list[NodeGroup
 
 
 def _link_counts(parts: Sequence[tuple[int, ...]], neighbours: Neighbors) -> list[int]:
-    """Return how many links join each two of some parts."""
+    """Return the number of links between each pair of parts."""
     return [
         sum(len(neighbours[node] & set(other_part)) for node in part)
         for part, other_part in combinations(parts, 2)
@@ -191,7 +193,7 @@ def _rotate(point: Position, count: int) -> Position:
 
 
 def _cell_centers(count: int, across: float, down: float, *, tall: bool) -> list[Position]:
-    """Return the centres of cells of a width and a height."""
+    """Return the centers of cells, given their width and height."""
     if count == 2:
         return [(0.0, 0.0), (0.0, down) if tall else (across, 0.0)]
     if count <= _RING and count != 4:
@@ -218,7 +220,7 @@ def _translate(point: Position, centre: Position) -> Position:
 def _cost(
     option: Drawing, placed: Drawing, neighbours: Neighbors, cell: Mapping[int, NodeGroup]
 ) -> float:
-    """Return the squared length of links to placed nodes, plus a cost for obstacles."""
+    """Return the sum of squared link lengths to placed nodes, plus a cost for each obstruction."""
     cost = 0.0
     for node, source in option.items():
         for neighbor in sorted(neighbours[node] & placed.keys()):

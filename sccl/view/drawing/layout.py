@@ -1,7 +1,7 @@
-"""Place the ranks of a machine in a drawing, so that its structure shows.
+"""Place the ranks of a machine in a drawing that shows its structure.
 
-Machines whose ranks only switches join are drawn as tiers: switches above the nodes they join.
-Links are bent so that they pass beside the ranks they do not join.
+If only switches connect the ranks, nodes are drawn in tiers: switches above the nodes that they
+connect. Links are bent around ranks that they do not connect.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ __all__ = ["Box", "Layout", "control_points", "layout_topology", "on_curve"]
 MARGIN = 0.08
 NAME = 0.04  # height of the name of a box, above it
 _LARGEST_RADIUS = 0.045
-_DENSE = 9  # links of a rank beyond which bending them makes nothing clearer
-_PLAIN = 2  # likewise, up to which nothing is hidden by large ranks, as in a ring
-_SHRINK_FACTOR = 0.6  # of the usual radius, if links can then stay straight
-_AROUND_SWITCH, _MAX_GROWTH = 18, 4.0  # lines around a switch of usual size, and maximum size
-_CROWD = 64  # ranks from which they are drawn smaller, so that links stay visible between them
+_DENSE = 9  # links per rank above which links are not bent, since that makes nothing clearer
+_PLAIN = 2  # links per rank up to which large ranks hide nothing, as in a ring
+_SHRINK_FACTOR = 0.6  # minimum scale of the radius for which all links can stay straight
+_AROUND_SWITCH, _MAX_GROWTH = 18, 4.0  # links at a switch of usual size, and maximum scale of it
+_CROWD = 64  # ranks above which they are drawn smaller, so that links stay visible between them
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A labelled rectangle around ranks that belong together, in the unit square, y downwards."""
+    """A labeled rectangle around a group of ranks, in the unit square, y downwards."""
 
     left: float
     top: float
@@ -48,7 +48,7 @@ class Box:
     ranks: tuple[int, ...]
 
     def overlaps(self, box: Box) -> bool:
-        """Return whether two boxes share some area."""
+        """Return whether two boxes intersect."""
         across = self.left < box.right and box.left < self.right
         return across and self.top < box.bottom and box.top < self.bottom
 
@@ -58,15 +58,15 @@ class Layout:
     """A drawing of a topology in the unit square, y downwards.
 
     Attributes:
-        positions: of every rank, then of every switch.
-        bends: for each of ``topology.links``, in their order, how far the middle of the link lies
-            from the straight line, in units of the square, to the left in the direction from src to
-            dst. :func:`control_points` makes a curve of it. The two directions of a pair share one
-            curve: code that draws both separates them.
-        boxes: chassis, or groups found in the graph.
-        radius: of a rank, such that no two touch and no link runs into a third rank.
-        switch_radius: of a switch, half the side of its square: larger than that of a rank if one
-            switch joins so many ranks that their lines would meet outside of it.
+        positions: position of every rank, then of every switch.
+        bends: offset of the middle of each link of ``topology.links`` from the straight line, in
+            units of the square, to the left in the direction from src to dst.
+            :func:`control_points` gives the curve. The two directions of a pair share one curve:
+            code that draws both must separate them.
+        boxes: boxes of chassis, or of groups found in the graph.
+        radius: radius of a rank, such that no two ranks touch and no link meets a third rank.
+        switch_radius: half the side of the square that shows a switch. It exceeds ``radius`` if the
+            only switch has so many links that their lines would meet outside of the square.
     """
 
     positions: tuple[Position, ...]
@@ -78,11 +78,12 @@ class Layout:
 
 @lru_cache(maxsize=32)  # a machine is drawn in several charts and pages
 def layout_topology(topology: Topology) -> Layout:
-    """Return the places of ranks, switches and links. Equal topologies get equal layouts.
+    """Return the positions of ranks and switches, and the bends of links.
 
-    Cycles and vertex-transitive graphs are drawn on a circle, meshes and tori as grids, hypercubes
-    as cubes, ranks that only switches join in a row, chassis and groups of joined ranks as boxes.
-    Other graphs are drawn with distances near those in the graph.
+    Equal topologies get equal layouts. Cycles and circulant graphs are drawn on a circle, meshes
+    and tori as grids, and hypercubes as cubes. Ranks that only switches connect are drawn in a row,
+    and chassis and cliques of ranks as boxes. For other graphs, distances in the drawing
+    approximate those in the graph.
     """
     nodes = range(topology.ranks + len(topology.switches))
     neighbours: dict[int, set[int]] = {node: set() for node in nodes}
@@ -97,7 +98,7 @@ def layout_topology(topology: Topology) -> Layout:
     share = 0.15 if dense else 0.28 if len(positions) <= _CROWD else 0.34 if plain else 0.2
     radius = min(_LARGEST_RADIUS, share * room)
     if len(positions) <= _CROWD:
-        narrow = 0.999 * min_clearance(positions, edges) / CLEAR  # equal links: all bent, or none
+        narrow = 0.999 * min_clearance(positions, edges) / CLEAR  # links stay straight
         radius = narrow if _SHRINK_FACTOR * radius <= narrow < radius else radius
     bends = [0.0] * len(edges) if dense else compute_bends(positions, edges, radius, room)
     return Layout(
@@ -110,7 +111,7 @@ def layout_topology(topology: Topology) -> Layout:
 
 
 def _switch_scale(topology: Topology, neighbours: Neighbors) -> float:
-    """Return how many times as large as a rank a switch is drawn."""
+    """Return the size of a switch relative to a rank."""
     if len(topology.switches) != 1:
         return 1.0
     return min(max(1.0, len(neighbours[topology.ranks]) / _AROUND_SWITCH), _MAX_GROWTH)
@@ -119,7 +120,7 @@ def _switch_scale(topology: Topology, neighbours: Neighbors) -> float:
 def _best_drawing(
     topology: Topology, neighbours: Neighbors
 ) -> tuple[dict[int, Position], tuple[Box, ...]]:
-    """Return the best drawing, and its boxes: a known form, if all chassis lie apart in it."""
+    """Return the best drawing and its boxes: a known kind of graph if no chassis overlap in it."""
     nodes = sorted(neighbours)
     chassis = topology.chassis if len(topology.chassis) > 1 else ()
     groups = [
@@ -151,7 +152,7 @@ def _best_drawing(
 
 
 def _inner_switches(topology: Topology, neighbours: Neighbors, ranks: Sequence[int]) -> list[int]:
-    """Return the switches that join ranks of one chassis only."""
+    """Return the switches that connect only the given ranks of one chassis."""
     switches = range(topology.ranks, topology.ranks + len(topology.switches))
     return [node for node in switches if neighbours[node] and neighbours[node] <= {*ranks}]
 
@@ -161,9 +162,10 @@ def _place_outside_nodes(
 ) -> tuple[dict[int, Position], tuple[Box, ...]]:
     """Return a drawing with switches, or ranks without a chassis, outside the boxes of chassis.
 
-    Distances alone may show the chassis as they are. Otherwise these are arranged, with the others
-    between them. The drawing in which nodes are farther apart is the better one. Without boxes if
-    in none of them these are free of one another and of other nodes.
+    There are two candidates: a drawing by distances, and the chassis in cells with the other nodes
+    between them. Among those whose boxes are clear of one another and of other nodes, the one with
+    the larger minimum distance of nodes is returned. If there is none, the drawing by distances is
+    returned without boxes.
     """
     plain = fit_unit_square(spread_by_stress(nodes, neighbours))
     drawn = [(placed, _group_boxes(placed, groups)) for placed in (
@@ -177,7 +179,7 @@ def _place_outside_nodes(
 
 
 def _are_boxes_clear(placed: Mapping[int, Position], boxes: Sequence[Box]) -> bool:
-    """Return whether boxes hold their own nodes only, and no other touches one."""
+    """Return whether no boxes overlap, and none touches a node of another group."""
     around = min(_LARGEST_RADIUS, 0.3 * min_distance(tuple(placed.values())))
     return not _do_boxes_overlap(boxes) and not any(
         box.overlaps(Box(x - around, y - around, x + around, y + around, "", (node,)))
@@ -188,7 +190,7 @@ def _are_boxes_clear(placed: Mapping[int, Position], boxes: Sequence[Box]) -> bo
 
 
 def fit_unit_square(drawing: Mapping[int, Position], margin: float = MARGIN) -> dict[int, Position]:
-    """Return a drawing moved and scaled into the unit square, its proportions kept."""
+    """Return a drawing, moved and scaled proportionally into the unit square."""
     xs, ys = [x for x, _ in drawing.values()], [y for _, y in drawing.values()]
     across, down = max(xs) - min(xs), max(ys) - min(ys)
     scale = (1 - 2 * margin) / (max(across, down) or 1.0)
@@ -200,7 +202,7 @@ def fit_unit_square(drawing: Mapping[int, Position], margin: float = MARGIN) -> 
 
 
 def _group_boxes(placed: Mapping[int, Position], groups: Sequence[NodeGroup]) -> tuple[Box, ...]:
-    """Return boxes around groups, with as much room around the ranks as there is between them."""
+    """Return boxes around groups, with padding of about half the distance between nodes."""
     around = 0.55 * min_distance(tuple(placed.values()))
     for pad in (min(0.07, around * part) for part in (1.0, 0.75, 0.5)):
         boxes = tuple(_group_box([placed[r] for r in g.members], g, pad) for g in groups)
@@ -225,14 +227,15 @@ _WIDEST = 64
 """Maximum number of ranks in a row. More would be indistinguishable."""
 
 _APART = 0.16
-"""Between tiers, as a share of the width."""
+"""Distance between tiers, as a share of the width."""
 
 
 def layout_in_tiers(topology: Topology, neighbours: Neighbors) -> dict[int, Position] | None:
-    """Return ranks in a row by chassis, the switch of a chassis below it, others in rows above.
+    """Return ranks in a row by chassis, with switches of a chassis below it and others above.
 
-    A switch is as many rows up as links away from the nearest rank. None: links join ranks to one
-    another, there is one switch or too many ranks, or something is joined to nothing.
+    The row of a switch above is its distance from the nearest rank. The result is None if a link
+    connects two ranks, there are fewer than two switches or too many ranks, or a switch cannot be
+    reached.
     """
     ranks, switches = range(topology.ranks), range(topology.ranks, len(neighbours))
     joined = any(peer < topology.ranks for rank in ranks for peer in neighbours[rank])
@@ -253,7 +256,7 @@ def layout_in_tiers(topology: Topology, neighbours: Neighbors) -> dict[int, Posi
 
 
 def _row(topology: Topology) -> dict[int, float]:
-    """Return the place of each rank in a row, with a gap between chassis."""
+    """Return the position of each rank in a row, with a gap between chassis."""
     parts = topology.chassis if len(topology.chassis) > 1 else ()
     placed: dict[int, float] = {}
     position = 0.0
@@ -272,7 +275,7 @@ def _place_switches(
     width: float,
     height: float,
 ) -> dict[int, Position]:
-    """Return positions of a row of switches, spread out, each near its lower neighbours."""
+    """Return positions of a row of switches, spread out, each near its lower neighbors."""
     means = {s: _mean([placed[n][0] for n in neighbours[s] if n in placed]) for s in row}
     order = sorted(row, key=lambda switch: (round(means[switch], 6), switch))
     return {s: ((i + 0.5) * width / len(order), height) for i, s in enumerate(order)}
@@ -282,8 +285,8 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-_MAX_PAIRS = 20_000  # beyond, nothing is seen of a single link anyway
-CLEAR = 1.15  # radii of a rank that a link keeps away from its centre
+_MAX_PAIRS = 20_000  # maximum number of pairs with bends. With more, single links are invisible
+CLEAR = 1.15  # minimum distance of a link from the center of a third rank, in radii
 _BENDS = (0.25, 0.35, 0.45, 0.55, 0.7, 0.9, 1.2, 1.6, 2.2, 3.0)
 _HIT_COST, _OVERLAY_COST, _OUTSIDE_COST = 10.0, 1.5, 4.0
 
@@ -291,9 +294,10 @@ _HIT_COST, _OVERLAY_COST, _OUTSIDE_COST = 10.0, 1.5, 4.0
 def control_points(
     start: Position, end: Position, bend: float
 ) -> tuple[Position, Position, Position, Position]:
-    """Return the cubic Bezier curve of a link, whose middle lies ``bend`` to the left of straight.
+    """Return the cubic Bezier curve of a link whose middle is ``bend`` to the left of straight.
 
-    Its inner points lie beside the ends, so that a long link leaves a row of ranks quickly.
+    Its inner control points are next to the ends, so that a long link leaves a row of ranks
+    quickly.
     """
     dx, dy = end[0] - start[0], end[1] - start[1]
     length = math.hypot(dx, dy) or 1.0
@@ -302,7 +306,7 @@ def control_points(
 
 
 def on_curve(curve: Sequence[Position], t: float) -> Position:
-    """Return the point of a cubic Bezier curve at t, 0 (its start) to 1 (its end)."""
+    """Return the point of a cubic Bezier curve at t, from 0 (start) to 1 (end)."""
     u = 1 - t
     a, b, c, d = u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t
     (px, py), (qx, qy), (rx, ry), (sx, sy) = curve
@@ -312,26 +316,26 @@ def on_curve(curve: Sequence[Position], t: float) -> Position:
 def compute_bends(
     positions: Sequence[Position], edges: Sequence[Edge], radius: float, room: float
 ) -> list[float]:
-    """Return the bend of every edge. Opposite edges get opposite bends, which draws one curve.
+    """Return the bend of every edge. Opposite edges get opposite bends, so they share a curve.
 
     Args:
         positions: Position of every node.
         edges: Directed edges.
         radius: Radius of a node.
-        room: Smallest distance between two nodes.
+        room: Minimum distance between two nodes.
     """
     pairs = sorted({(min(edge), max(edge)) for edge in edges})
     if len(pairs) > _MAX_PAIRS:
         return [0.0] * len(edges)
     planner = _BendPlanner(positions, radius * CLEAR, room)
-    # Short links are bent first: long ones have more ways round.
+    # Short links are bent first, since long ones have more alternatives.
     order = sorted(pairs, key=lambda p: (round(math.dist(positions[p[0]], positions[p[1]]), 9), p))
     bends = {pair: planner.bend(pair) for pair in order}
     return [bends[edge] if edge[0] < edge[1] else -bends[edge[1], edge[0]] for edge in edges]
 
 
 def min_clearance(positions: Sequence[Position], edges: Sequence[Edge]) -> float:
-    """Return how near straight links come to the third node that is nearest to one of them."""
+    """Return the minimum distance between a straight link and a node that it does not connect."""
     return min(
         (
             segment_distance(point, positions[src], positions[dst])
@@ -344,7 +348,7 @@ def min_clearance(positions: Sequence[Position], edges: Sequence[Edge]) -> float
 
 
 class _BendPlanner:
-    """Bends one link after another, around ranks and around links that are bent already."""
+    """Greedy planner that bends links one by one, around ranks and around links bent before."""
 
     def __init__(self, positions: Sequence[Position], clear: float, room: float) -> None:
         self.positions, self.clear, self.room = positions, clear, room
@@ -354,7 +358,7 @@ class _BendPlanner:
         self.bent: dict[tuple[int, int], list[Position]] = defaultdict(list)
 
     def bend(self, pair: Edge) -> float:
-        """Return how far the links of a pair are bent, and remember where they then run."""
+        """Choose the bend of a pair's links, and record the resulting curve."""
         lowest_cost, best = self._cost(pair, 0.0, math.inf), 0.0
         if not lowest_cost:
             return 0.0
@@ -378,7 +382,9 @@ class _BendPlanner:
         """Return the cost of a bend: ranks that it crosses, links that it overlaps, and its size.
 
         Args:
-            limit: the calculation may stop at this cost.
+            pair: pair of nodes.
+            bend: bend.
+            limit: cost at which the calculation may stop.
         """
         hit: set[int] = set()
         cost, is_beside = abs(bend) / self.room, False
@@ -398,6 +404,6 @@ class _BendPlanner:
                     is_beside,
                     any(math.dist(p, point) < self.clear / 3 for p in near_bent),
                 )
-                cost += _OVERLAY_COST * (before and is_beside)  # otherwise they only cross
+                cost += _OVERLAY_COST * (before and is_beside)  # one near point is a crossing
                 cost += _OUTSIDE_COST * (not (0 < point[0] < 1 and 0 < point[1] < 1))
         return cost

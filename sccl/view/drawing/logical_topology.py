@@ -1,4 +1,4 @@
-"""Draw a logical topology over its machine: the links a sketch keeps, their use, and relays."""
+"""Draw the logical topology of a sketch over its machine: kept links, their use, and relays."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _SENDS, _RECEIVES, _BOTH = "sends to other nodes", "receives from them", "sends 
 _WITHIN_COLOR, _FAR, _FAINT = "#4a6a86", theme.COLORS[1], "#c4c4c4"
 _SWITCHES = (theme.COLORS[2], theme.COLORS[3], theme.COLORS[4])
 _ROLES = {_SENDS: "#fbd5bd", _RECEIVES: "#cfe5f5", _BOTH: "#e6d3e3"}
-_THIN, _BROAD = 0.8, 2.6  # px: width of omitted links, and minimum width between nodes,
-_MAX_WIDENED_LINKS = 100  # if they are no more than these
-_MAX_PAIRS = 6000  # of a use: more are not drawn
+_THIN, _BROAD = 0.8, 2.6  # px, width of omitted links, and minimum width of links between nodes
+_MAX_WIDENED_LINKS = 100  # maximum number of links for which this minimum applies
+_MAX_PAIRS = 6000  # maximum number of links of one use that are drawn
 _ONE_POLICY = tuple({policy.value} for policy in HyperedgePolicy)
-_CROWD, _VEIL = 150, 0.35  # links left out, from which on they are fainter
+_CROWD, _VEIL = 150, 0.35  # number of omitted links above which they are fainter, and the opacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class LogicalTopology:
     """The part of a machine that a sketch keeps.
 
     Attributes:
-        nodes: the ranks of each.
-        within: links kept within nodes, each with the policy of its switch, or empty.
-        between: links kept between nodes, some of which may serve within, too.
+        nodes: ranks of each node of the cluster.
+        within: links kept within nodes, with the policy of their switch, or an empty text.
+        between: links kept between nodes. Some may also be in ``within``.
         senders: ranks with paths to other nodes.
         receivers: ranks with paths from other nodes.
-        names: by switch node, the text in it, if not its name.
-        title: above the drawing.
+        names: text in the drawing of a switch, if it is not the switch's name.
+        title: title of the drawing.
         notes: lines below the title.
     """
 
@@ -88,7 +88,7 @@ def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
     """Return a drawing of the part of a machine that a sketch keeps, over the machine.
 
     Omitted links are faint. An arrow is a link kept in only one direction. The kept links determine
-    the places of ranks.
+    the positions of ranks.
     """
     switches = tuple(
         replace(switch, name=logical.names.get(topology.ranks + i, switch.name))
@@ -115,7 +115,7 @@ def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
 
 
 def _omitted_uses(uses: Mapping[Edge, str]) -> list[str]:
-    """Return of which uses there are too many links to draw."""
+    """Return a note for each use with too many links to draw."""
     count = Counter(uses[edge] for edge in uses if edge < edge[::-1] or edge[::-1] not in uses)
     return [
         f"links {use} are too many to draw" for use, pairs in count.items() if pairs > _MAX_PAIRS
@@ -123,12 +123,12 @@ def _omitted_uses(uses: Mapping[Edge, str]) -> list[str]:
 
 
 def _no_number_note(canvas: Canvas) -> list[str]:
-    """Return that ranks have no numbers, if it is so."""
+    """Return a note if ranks are drawn without numbers."""
     return [] if canvas.number else [NO_NUMBERS]
 
 
 def _layout_nodes(topology: Topology, logical: LogicalTopology) -> Layout:
-    """Return where all lies: nodes as boxes, with the switches that are theirs alone inside."""
+    """Return the layout, with boxes around nodes and the switches that only one node uses."""
     left = tuple(k for k in topology.links if logical.use(k.edge) != _LEFT_OUT) or topology.links
     ranks, count = topology.ranks, len(topology.switches)
     members = [set(node_members) for node_members in logical.nodes]
@@ -140,7 +140,7 @@ def _layout_nodes(topology: Topology, logical: LogicalTopology) -> Layout:
     plan = layout_topology(
         Topology(
             topology.name,
-            ranks + count,  # to a layout, a switch is a node like any other
+            ranks + count,  # the layout treats switches like ranks
             left,
             topology.alpha_us,
             topology.gb_per_s,
@@ -159,10 +159,15 @@ def _sort_uses(uses: Mapping[Edge, str]) -> list[str]:
 
 
 def _lines(bare: Topology, plan: Layout, uses: Mapping[Edge, str], use: str) -> list[LinkLine]:
-    """Return the lines of links with a use. Those left out are straight, and not beside others.
+    """Return the lines of links with a use.
+
+    Omitted links are straight, and are not drawn if their reverse is kept.
 
     Args:
-        plan: whose bends are those of the links that are left, in their order.
+        bare: machine without budgets.
+        plan: layout, with a bend for each kept link, in the order of the machine.
+        uses: use of each link.
+        use: use of the links to draw.
     """
     links = [k for k in bare.links if uses[k.edge] == use]
     if use == _LEFT_OUT:
@@ -235,7 +240,7 @@ def _strokes(colours: Mapping[str, str]) -> Any:
 
 
 def logical_topology(fit: FittedSketch, notes: tuple[str, ...]) -> LogicalTopology:
-    """Return the drawn links of a machine within a sketch, and its relays."""
+    """Return the links of a machine that a sketch keeps, and its relays."""
     sketch, local, ranks = fit.sketch, fit.ranks_per_node, fit.topology.ranks
     policies = {
         (a, b): edge.policy.value for edge in sketch.hyperedges for a in edge.local

@@ -1,8 +1,8 @@
-"""A drawing by distances, for graphs without a known form.
+"""Draw graphs of no known kind by their distances.
 
-Tried in its place: igraph's ``layout_mds`` and then ``layout_kamada_kawai``. Up to fifteen times as
-fast, but on random graphs of 60 and 150 nodes the stress was 3 and 7 times as large, and two runs
-drew different pictures.
+igraph's ``layout_mds`` followed by ``layout_kamada_kawai`` is up to fifteen times as fast. But on
+random graphs of 60 and 150 nodes, its stress is 3 and 7 times as large, and two runs draw different
+pictures.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from sccl.core.topology import UNREACHED, distances
 from sccl.view.drawing.graph_forms import Drawing, Neighbors, Position
 
 _PIVOTS = 24
-_REFINED = 200  # nodes up to which every pair's distance is taken into account
+_REFINED = 200  # nodes up to which stress majorization uses the distances of all pairs
 _SWEEPS = 60
 _POWER_STEPS = 100
-_MIN_DISTANCE = 0.5  # of the distance that joined nodes should have: no two nodes are nearer
+_MIN_DISTANCE = 0.5  # minimum distance of two nodes, relative to the target for neighbors
 _PUSHES = 40
 
 
 def spread_by_stress(nodes: Sequence[int], neighbours: Neighbors) -> Drawing:
     """Compute a layout whose distances approximate those in the graph.
 
-    It is a projection onto the two directions in which distances to pivots vary most. Small graphs
-    are then refined by stress majorization.
+    The layout is a projection onto the two directions in which distances to pivots vary most. For
+    small graphs, stress majorization then refines it.
 
     Source: Brandes and Pich, *Eigensolver methods for progressive multidimensional scaling* (GD
     2006). Gansner, Koren and North, *Graph drawing by stress majorization* (GD 2004).
@@ -43,7 +43,7 @@ def spread_by_stress(nodes: Sequence[int], neighbours: Neighbors) -> Drawing:
 
 
 def _graph_distances(graph: tuple[tuple[int, ...], ...], node: int) -> list[float]:
-    """Return distances, with a slightly larger value for unreachable nodes."""
+    """Return the distances from a node. For unreachable nodes, it exceeds the maximum by two."""
     hops = distances(graph, [node])
     beyond = max(hops) + 2.0
     return [beyond if far == UNREACHED else float(far) for far in hops]
@@ -54,7 +54,7 @@ def _project(graph: tuple[tuple[int, ...], ...]) -> list[Position]:
     columns = []
     nearest = [math.inf] * size
     pivot = 0
-    for _ in range(min(_PIVOTS, size)):  # each pivot is as far as can be from those before it
+    for _ in range(min(_PIVOTS, size)):  # each pivot is as far as possible from those before it
         far = _graph_distances(graph, pivot)
         nearest = [min(a, b) for a, b in zip(nearest, far, strict=True)]
         squares = [value * value for value in far]
@@ -88,7 +88,7 @@ def _direction(columns: Sequence[Sequence[float]], axis: Sequence[float] | None)
 
 
 def _refine(points: list[Position], far: Sequence[Sequence[float]]) -> list[Position]:
-    """Return points moved to where the stress of all distances is least, one at a time."""
+    """Reduce the stress of all distances by moving one point at a time to its best position."""
     widest = max(max(row) for row in far)
     points = [(x * widest / 2, y * widest / 2) for x, y in points]
     for _ in range(_SWEEPS):
@@ -109,10 +109,10 @@ def _refine(points: list[Position], far: Sequence[Sequence[float]]) -> list[Posi
 
 
 def push_apart(points: Sequence[Position], min_distance: float) -> list[Position]:
-    """Return points moved until hardly any two are nearer to each other than ``min_distance``.
+    """Move points until hardly any two are nearer to each other than ``min_distance``.
 
-    Nodes with the same neighbours, such as the core switches of a fat tree, would nearly coincide,
-    and no number would fit into any node.
+    Otherwise nodes with the same neighbors, such as the core switches of a fat tree, would nearly
+    coincide, and all nodes would be too small for their numbers.
     """
     pushed = list(points)
     for _ in range(_PUSHES):

@@ -1,4 +1,4 @@
-"""A machine: its ranks where the layout puts them, links as wide as their lanes, and boxes."""
+"""Draw a machine: ranks, switches, boxes, and links whose widths show their lanes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ NO_NUMBERS = "ranks are drawn without numbers, for lack of space"
 def topology_chart(topology: Topology) -> ChartType:
     """Return a drawing of a machine.
 
-    A line is a link in both directions. An arrow one that goes one way, or has other lanes than the
-    way back. Dashed links share a budget, such as that of a bus, and so do all links of a rank with
-    a thick outline. Ranks that are fully joined within budgets of their own meet at a switch.
-    Machines with thousands of links are drawn without them.
+    A line is a link in both directions. An arrow is a one-way link, or a link whose reverse has
+    another number of lanes. Dashed links share a budget, such as a bus. A thick outline marks a
+    node with a budget for all links that leave, or enter, it. A clique of ranks whose budgets model
+    a switch is drawn with this switch. Machines with thousands of links are drawn without links.
     """
     machine = with_hubs(topology)
     drawn = layout_topology(machine)
@@ -62,7 +62,7 @@ def topology_chart(topology: Topology) -> ChartType:
 def _notes(
     topology: Topology, machine: Topology, drawn: Layout, lines: Sequence[LinkLine], canvas: Canvas
 ) -> list[str]:
-    """Return counts, budgets in words, and the parts that the drawing omits.
+    """Return notes on counts, budgets, and the parts that the drawing omits.
 
     Args:
         topology: machine as its file describes it.
@@ -97,7 +97,7 @@ def _notes(
 
 
 def label_lengths(topology: Topology) -> tuple[int, int]:
-    """Return the digits of the longest number of a rank, and the letters of a switch's name."""
+    """Return the digits of the longest rank number, and the letters of the longest switch name."""
     longest = max((len(_short_name(s.name)) for s in topology.switches), default=0)
     return len(str(topology.ranks - 1)), longest
 
@@ -112,8 +112,11 @@ def node_layers(
     """Return the layers of a chart that draw ranks and switches, with the text in them.
 
     Args:
-        roles: role of some nodes, as text. The others are white.
-        colours: colour of each role, for the legend.
+        topology: machine.
+        drawn: layout of the machine.
+        canvas: size of the drawing.
+        roles: role of some nodes, as text. Other nodes are white.
+        colours: color of each role.
     """
     across = 2 * drawn.radius * canvas.side
     rows = _node_rows(topology, drawn, canvas.side, max(OUTLINE, min(_BOLD, across / 8)))
@@ -150,8 +153,8 @@ def _role_scale(roles: Mapping[int, str], colours: Mapping[str, str]) -> Any:
 
 
 def _node_rows(topology: Topology, drawn: Layout, side: int, bold: float) -> list[dict[str, Any]]:
-    """Return a row for each node. The outline is bold where a budget is that of a whole node."""
-    # Ranks by number, as everywhere else, because the machine's labels may be long.
+    """Return a row for each node. The outline is bold if a budget limits the whole node."""
+    # Ranks are drawn with their numbers, because the machine's labels may be long.
     ranks = [(str(r), topology.label(r), "rank") for r in range(topology.ranks)]
     switches = [(_short_name(s.name), s.name, "switch") for s in topology.switches]
     behind = budgeted_nodes(topology)

@@ -1,1 +1,1 @@
-"""The explorer: one page that plays algorithms, offline."""
+"""The explorer: a web page that animates algorithms, without network access."""

@@ -31,7 +31,9 @@ def page_data(
     """Return the data of a page. Machines that several plans share are included once.
 
     Args:
-        frontiers: the frontiers to show with their points.
+        shown: algorithms of the page.
+        frontiers: frontiers to show with their points.
+        schedules: schedules of the page.
         frontier: whether to start with the frontiers instead of the first algorithm.
     """
     machines = [entry.algorithm.topology for entry in shown]
@@ -115,7 +117,7 @@ def _bounds_data(shown: ExplorerAlgorithm) -> dict[str, Any]:
 
 
 def chunk_places(collective: Collective) -> dict[str, Any]:
-    """Return of each chunk who has it before, and who wants it."""
+    """Return the initial holders and the destinations of each chunk."""
     c = collective
     return {
         "pre": [_compact_ranks(c.holders(chunk), c) for chunk in range(c.num_chunks)],
@@ -124,14 +126,14 @@ def chunk_places(collective: Collective) -> dict[str, Any]:
 
 
 def _compact_ranks(ranks: frozenset[Any], collective: Collective) -> list[int] | int | None:
-    """Return ranks in few bytes: None for all, a number for one, else a list."""
+    """Return ranks in a compact form: None for all, a number for one, else a list."""
     if len(ranks) == collective.ranks:
         return None
     return min(ranks) if len(ranks) == 1 else sorted(ranks)
 
 
 def _step_sends(algorithm: Algorithm) -> list[list[int]]:
-    """Return ``[chunk, link, ...]`` of each step, with ``-1 - link`` for reductions."""
+    """Return two numbers per send of each step: chunk, and link (``-1 - link`` for reductions)."""
     number = {link.edge: i for i, link in enumerate(algorithm.topology.links)}
     steps: list[list[int]] = [[] for _ in algorithm.rounds_per_step]
     for send in algorithm.sends:
@@ -141,7 +143,7 @@ def _step_sends(algorithm: Algorithm) -> list[list[int]]:
 
 
 def _claim_rows(shown: ExplorerAlgorithm) -> list[list[str]]:
-    """Return the proved properties of an algorithm, as (one word, sentence)."""
+    """Return the proved properties of an algorithm, as pairs of a keyword and a sentence."""
     a = shown.algorithm
     if a.proved and not shown.intact:
         text = "The file was edited after sccl wrote it: its claims are not shown."
@@ -166,7 +168,7 @@ def _claim_rows(shown: ExplorerAlgorithm) -> list[list[str]]:
 
 
 def schedule_data(shown: ExplorerSchedule, topology: int) -> dict[str, Any]:
-    """Return a schedule for the script: times in ticks, and the length of a tick."""
+    """Return the page data of a schedule: times in ticks, and the length of a tick."""
     s, c, clock = shown.schedule, shown.schedule.collective, shown.schedule.clock
     sizes = s.chunk_bytes
     return {
@@ -192,7 +194,7 @@ def schedule_data(shown: ExplorerSchedule, topology: int) -> dict[str, Any]:
 
 
 def _transfer_rows(schedule: Schedule) -> list[int]:
-    """Return ``[start, end, chunk, link, ...]``, with ``-1 - link`` for reductions."""
+    """Return four numbers per row: start, end, chunk, link (``-1 - link`` for reductions)."""
     numbers: list[int] = []
     for rows in schedule.batches():
         columns = (rows.start, rows.end, rows.chunk, rows.link, rows.reduce)
@@ -209,9 +211,9 @@ def _frontier_data_list(
 ) -> list[dict[str, Any]]:
     """Return one frontier per machine, collective and root.
 
-    If a frontier is over several classes, the algorithms of other collectives that one of them runs
-    belong to it. A separate class, as in older files, is left out: its proofs are about another
-    collective.
+    In a frontier over several classes, a class may consist of algorithms for another collective.
+    They belong to this frontier, and get no frontier of their own. Frontiers of one class without
+    bounds, which older files contain, are left out: their proofs are about another collective.
     """
     questions: dict[tuple[Topology, str, int | None], list[int]] = {}
     for number, entry in enumerate(shown):
@@ -242,7 +244,7 @@ def _named_classes(frontiers: Iterable[Frontier]) -> list[ClassFrontier]:
 
 
 def _is_of_class(entry: ExplorerAlgorithm, frontiers: Sequence[Frontier]) -> bool:
-    """Return whether an algorithm is of a class of another collective's frontier."""
+    """Return whether an algorithm belongs to a class of a frontier for another collective."""
     a = entry.algorithm
     same_machine = (f for f in frontiers if f.topology == a.topology.name)
     others = [f for f in same_machine if f.collective != a.collective.name]
@@ -295,13 +297,13 @@ def _frontier_data(
 
 
 def _point_methods(parts: Iterable[ClassFrontier]) -> dict[str, str]:
-    """Return the method that made the algorithm of each point, by file."""
+    """Return the method that found each point, by file."""
     points = (point for part in parts for point in part.points)
     return {p.file.name: p.found_by for p in points if p.file and p.found_by}
 
 
 def _restriction_texts(parts: Iterable[ClassFrontier]) -> dict[str, str]:
-    """Return, by file, the restriction of points proved only for some k or C."""
+    """Return the restriction of each point that is proved only for some k or C, by file."""
     points = (point for part in parts for point in part.points)
     return {p.file.name: p.state_text for p in points if p.file and p.is_proved and p.within}
 
@@ -322,13 +324,13 @@ def _class_data(
 def _claim_class(
     shown: Sequence[ExplorerAlgorithm], members: Sequence[int], restricted: Container[str]
 ) -> str:
-    """Return the class that claims are about: of points that are proved for some k, theirs."""
+    """Return the class that claims are about: that of a restricted point, if there is one."""
     scopes = [shown[i].algorithm.scope for i in members if shown[i].file in restricted]
     return [*scopes, shown[members[0]].algorithm.scope][0]
 
 
 def _distinct_members(shown: Sequence[ExplorerAlgorithm], members: Sequence[int]) -> list[int]:
-    """Return one algorithm of those with equal C, S and R: the one of which most is proved."""
+    """Return one algorithm for each (C, S, R): the one with the most proved properties."""
     best: dict[tuple[int, int, int], int] = {}
     for i in members:
         a = shown[i].algorithm
@@ -339,7 +341,7 @@ def _distinct_members(shown: Sequence[ExplorerAlgorithm], members: Sequence[int]
 
 
 def _candidate_rows(pairs: Iterable[tuple[Candidate, str]]) -> list[dict[str, Any]]:
-    """Return candidates, each once, with why each is refuted or open."""
+    """Return distinct candidates with the reasons why they are refuted or open."""
     return [
         {"chunks": c.chunks, "steps": c.steps, "rounds": c.rounds, "reason": why}
         for c, why in dict.fromkeys(pairs)

@@ -1,4 +1,4 @@
-"""Exploring: algorithms, and the frontiers they are on, as a page."""
+"""Prepare verified algorithms and schedules, with their lower bounds, for the explorer."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def explorer_algorithms(
     """Return the algorithms of a page, with the bounds of their problems.
 
     Args:
-        entries: Algorithms with file or name, and whether the file is unchanged.
-        by_cost: Whether to sort by costs instead of file names, where C=10 comes before C=2.
+        entries: File or name of each algorithm, the algorithm, and whether the file is unchanged.
+        by_cost: Whether to sort by costs. Otherwise the order of ``entries`` is kept; file names
+            would sort C=10 before C=2.
 
     Raises:
-        InputError: They are too large for a page, or one fails verification.
+        InputError: The algorithms are too large for a page, or one fails verification.
     """
     several = list(entries)
     check_fits(*((name, algorithm) for name, algorithm, _ in several))
@@ -59,10 +60,10 @@ def explorer_schedules(entries: Iterable[tuple[str, AnySchedule]]) -> list[Explo
     """Return the schedules of a page, with their lower bounds.
 
     Args:
-        entries: Schedules with file or name.
+        entries: File or name of each schedule, and the schedule.
 
     Raises:
-        InputError: They are too large for a page, or one fails verification.
+        InputError: The schedules are too large for a page, or one fails verification.
     """
     several = list(entries)
     check_fits(*several)
@@ -93,7 +94,7 @@ def _explorer_algorithm(
     intact: bool,
     bound_cache: dict[tuple[Topology, Spec], BoundSummary],
 ) -> ExplorerAlgorithm:
-    """Return the page data of an algorithm. ``bound_cache`` caches bounds."""
+    """Return the page data of an algorithm. ``bound_cache`` stores the bounds of problems."""
     algorithm = validated_algorithm(loaded, name)
     question = (algorithm.topology, recover_spec(algorithm.collective))
     if question not in bound_cache:

@@ -1,8 +1,8 @@
-"""The explorer: one page that shows algorithms step by step, with their frontiers.
+"""Render the explorer: a web page that shows algorithms step by step, with their frontiers.
 
-The page is self-contained: text, style, script and data are in one file, and its policy forbids
-loading anything else. Data from files (names, labels, reasons) are JSON in a block that is not
-executed. The script only ever sets them as text.
+The page is self-contained: text, style, script and data are in one file, and its content security
+policy forbids loading anything else. Data from files (names, labels, reasons) are JSON in a block
+that is not executed, and the script inserts them only as text.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from sccl.core.outcome import Plan
 
 MAX_SENDS = 100_000
-"""Sends of all algorithms of a page, up to which it is small and quick."""
+"""Maximum number of sends of all algorithms of a page, so that it stays small and responsive."""
 
 MAX_LINKS = 5_000
-"""Links of a machine, up to which a drawing of it is."""
+"""Maximum number of links of a machine, for its drawing."""
 
 MAX_USES = 100_000
-"""Links times steps, up to which a table of them is."""
+"""Maximum number of links times steps, for a table of them."""
 
 _PAGE = Path(__file__).parent / "page"
 _SCRIPTS = (
@@ -60,16 +60,16 @@ def render_page(
     *,
     frontier: bool = False,
 ) -> str:
-    """Return the explorer as the text of one HTML file: the same bytes for the same input.
+    """Return the explorer as the text of one HTML file. Equal input gives equal bytes.
 
     Args:
-        shown: at least one, or a schedule.
-        frontiers: of the same machines and collectives.
-        schedules: played on an axis of time, after the algorithms.
+        shown: algorithms to show. There must be at least one algorithm or schedule.
+        frontiers: frontiers for the same machines and collectives.
+        schedules: schedules to show after the algorithms, on a time axis.
         frontier: whether to start with the frontiers instead of the first algorithm.
 
     Raises:
-        ParameterError: there is too much to show.
+        ParameterError: the plans are too large for a page.
     """
     check_fits(
         *((entry.file, entry.algorithm) for entry in shown),
@@ -89,7 +89,8 @@ def render_step_page(title: str, data: Any) -> str:
     """Return the page of a training plan as the text of one HTML file.
 
     Args:
-        data: its content, as JSON values.
+        title: title of the page.
+        data: content of the page, as JSON values.
     """
     return _assemble_page("steps.html", ("style", "steps"), _STEP_SCRIPTS, title, data)
 
@@ -111,13 +112,13 @@ def _assemble_page(
 
 
 def check_fits(*named: tuple[str, Plan]) -> None:
-    """Check that plans are small enough for a page, before work is spent on them.
+    """Check that plans are small enough for a page, before they are verified.
 
     Args:
-        named: with the names of their files.
+        named: file name and plan, for each plan.
 
     Raises:
-        ParameterError: one is too large, or all together have too many sends.
+        ParameterError: a plan is too large, or all together have too many sends.
     """
     all_sends = 0
     for file, plan in named:
@@ -139,11 +140,11 @@ def check_fits(*named: tuple[str, Plan]) -> None:
 
 
 def _source_hash(text: str) -> str:
-    """Return a source expression that allows this one inline block."""
+    """Return the policy's source expression that allows only this inline block."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _embedded_json(value: Any) -> str:
-    """Return JSON that cannot end a script block or a line of JavaScript, for any strings."""
+    """Return JSON in which no string can end a script block or a line of JavaScript."""
     text = json.dumps(value, separators=(",", ":"))  # ASCII: U+2028 and U+2029 are escaped too
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""The page of a training plan: all that it shows, in plain values."""
+"""Build the web page of a training plan from plain JSON values."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sccl.view.charts.step_pictures import assign_rows, iteration_start, plan_no
 from sccl.view.explorer.page_html import render_step_page
 
 MAX_SPANS = 50_000
-"""Computations and motifs of a page, up to which it is quick."""
+"""Maximum number of computations and motifs on a page, so that it stays responsive."""
 
 _REPEATING = 2
-"""Iterations that are shown once they repeat."""
+"""Number of iterations to show in the periodic part of the timeline."""
 
 
 def training_page(loaded: LoadedTraining) -> str:
     """Return the page of a training plan.
 
     Raises:
-        InputError: it fails verification, or it is too large for a page.
+        InputError: the plan fails verification, or is too large for a page.
     """
     from sccl.training.scheduling.workload_problem import all_waits  # noqa: PLC0415 - loads NumPy
 
@@ -109,12 +109,12 @@ def _page_data(stepped: VerifiedTrainingPlan, shown: ShownTrainingPart) -> dict[
 
 
 def _shown_spans(stepped: VerifiedTrainingPlan) -> Sequence[StepSpan]:
-    """Return the shown spans: from the beginning, or of steady iterations.
+    """Return the spans to show: from the start or, if these are too many, of periodic iterations.
 
     They include simultaneous work for later iterations.
 
     Raises:
-        TooLargeError: There are too many.
+        TooLargeError: The periodic iterations have too many spans.
     """
     timeline = stepped.timeline
     until = timeline.first_periodic + _REPEATING

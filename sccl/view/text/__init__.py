@@ -1,1 +1,1 @@
-"""Results as text: tables, sentences and notes."""
+"""Show results as text: tables, sentences and notes."""

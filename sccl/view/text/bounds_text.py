@@ -14,10 +14,10 @@ from sccl.core.topology import Topology, constraint_name
 from sccl.synth.constructions import ConstructionCost
 from sccl.view.text.reasons import explain_bandwidth, explain_steps
 
-_MAX_SHOWN = 8  # cuts, and ranks of each
+_MAX_SHOWN = 8  # maximum number of cuts, and of ranks of each
 
 EQUAL_HALVES = "composed of equal halves"
-"""The class of allreduces that :func:`lower_bounds` is about: not all that ``pareto`` composes."""
+"""Class of allreduces that :func:`lower_bounds` bounds. ``pareto`` also composes unequal halves."""
 
 
 def print_attained(console: Console, attained: ConstructionCost, bounds: AlgorithmBounds) -> None:
@@ -98,7 +98,7 @@ def print_any_family(
     spec: Spec,
     overall_limit: StepLimit | None,
 ) -> None:
-    """Print the bounds for every algorithm."""
+    """Print the bounds for algorithms of every family."""
     console.print(f"{spec.name} on {topology.name}, every algorithm", style="bold", markup=False)
     console.print(f"S >= {overall_bounds.steps}: {explain_steps(overall_bounds, spec)}")
     console.print(

@@ -36,11 +36,12 @@ _NOT_SOUGHT = {
 
 
 def print_frontier(console: Console, frontier: Frontier, spec: Spec) -> None:
-    """Print a frontier, and the state of its proof.
+    """Print a frontier, and how far it is proved.
 
     Args:
-        frontier: with the costs by which points are compared.
-        spec: its collective.
+        console: console to print to.
+        frontier: frontier, with the costs by which points are compared.
+        spec: collective of the frontier.
     """
     root = "" if frontier.root is None else f" (root {frontier.root})"
     more = "" if isinstance(frontier, SweepFrontier) else ", limits over all k and C"
@@ -76,7 +77,7 @@ def _print_sweep(console: Console, frontier: SweepFrontier, spec: Spec) -> None:
 
 
 def _refuting_methods(frontier: Frontier) -> str:
-    """Return the methods that refuted candidates, the most frequent first, in words."""
+    """Return the methods that refuted candidates, the most frequent first, as text."""
     methods = Counter(entry.refuted_by for entry in frontier.refuted if entry.refuted_by)
     named = ", ".join(f"{count} by {method}" for method, count in methods.most_common())
     return f" ({named})" if named else ""
@@ -216,13 +217,13 @@ def _state_text(point: Point, frontier: Frontier) -> str:
 
 
 def _missing_text(point: Point) -> str:
-    """Return why a point has no algorithm."""
+    """Return the reason why a point has no algorithm."""
     kind = point.missing_reason.kind if isinstance(point, LimitPoint) else StopKind.TOO_LARGE
     return _NOT_SOUGHT.get(kind, _TOO_LARGE)
 
 
 def _cost_text(point: Point) -> str:
-    """Return R/C. For a limit that is not attained also the nearest attained value."""
+    """Return R/C. For a limit that is not attained, add the nearest attained value."""
     if point.is_attained:
         return str(point.cost)
     near = _missing_text(point)
@@ -242,7 +243,7 @@ def _file_text(point: Point) -> str:
 
 
 def _print_fastest(console: Console, frontier: Frontier) -> None:
-    """Print which points' algorithms are the fastest at which sizes, after a note on the store."""
+    """Print a note on the store, and the fastest algorithm for each range of buffer sizes."""
     if any(point.from_store for point in frontier.points):
         console.print("* seconds of the first run; from the store (--no-store solves it again)")
     candidates = [(name, p.candidate) for name, p in frontier.non_dominated if p.chunks is not None]
@@ -264,7 +265,7 @@ def _print_fastest(console: Console, frontier: Frontier) -> None:
 
 
 def _print_open(console: Console, frontier: Frontier) -> None:
-    """Print the open candidates, and where algorithms are if they were not saved."""
+    """Print the open candidates, notes on origins, and a hint if algorithms were not written."""
     for entry in frontier.open[:_MAX_OPEN]:
         console.print(
             f"  open: {entry.candidate} (R/C {entry.candidate.cost}): {entry.reason}", markup=False

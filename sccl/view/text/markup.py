@@ -1,4 +1,4 @@
-"""Write HTML for notebooks and LaTeX tables, in which all names are escaped."""
+"""Generate HTML for notebooks and LaTeX tables. All names are escaped."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _CELL = "padding:0.15em 0.9em 0.15em 0;text-align:left;border-bottom:1px solid r
 
 
 def heading(text: str) -> str:
-    """Return a heading."""
+    """Return a heading in HTML."""
     return f"<div><strong>{escape(text)}</strong></div>"
 
 
 def paragraph(text: str) -> str:
-    """Return a line of text."""
+    """Return a line of text in HTML."""
     return f"<div>{escape(text)}</div>"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table."""
+    """Return a table in HTML."""
     first = "".join(f'<th style="{_CELL}">{escape(name)}</th>' for name in head)
     others = "".join(
         "<tr>" + "".join(f'<td style="{_CELL}">{escape(str(cell))}</td>' for cell in row) + "</tr>"
@@ -32,7 +32,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def picture(svg: str, alt: str) -> str:
-    """Return a picture as an image, so that its ids are private and no script in it runs."""
+    """Return an SVG picture as an HTML image, so that its ids are private and no script runs."""
     data = base64.b64encode(svg.encode()).decode()
     return (
         f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(alt)}" style="max-width:100%">'
@@ -52,7 +52,7 @@ _SPECIAL = {
 
 
 class Latex(str):
-    """LaTeX source. A notebook shows it as text, and a LaTeX document typesets it."""
+    """LaTeX source. Notebooks display it as text, and typeset it in a LaTeX document."""
 
     __slots__ = ()
 
@@ -76,13 +76,15 @@ def tabular(
     caption: str | None = None,
     label: str | None = None,
 ) -> Latex:
-    """Return a table with the rules of booktabs.
+    """Return a LaTeX table with the rules of booktabs.
 
     Args:
+        head: Column titles.
         columns: Column specification, such as ``"rl"``.
-        parts: Rows by title. An empty title is omitted.
+        parts: Rows of each part, by its title. An empty title is omitted.
         caption: Caption. With a caption or a label, the table floats.
-        label: Label for references. Letters, digits, and ``:-_./`` of it are kept.
+        label: Label for references. Characters other than letters, digits, and ``:-_./`` are
+            replaced by ``-``.
     """
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", _row(head)]
     for name, rows in parts.items():

@@ -30,7 +30,9 @@ def print_algorithm(console: Console, algorithm: AnyAlgorithm, *, intact: bool) 
     """Print the sends, the topology matrix and the link utilization of an algorithm.
 
     Args:
-        intact: whether its file is unchanged since sccl wrote it. If not, its claims are not
+        console: console to print to.
+        algorithm: algorithm.
+        intact: whether the file is unchanged since sccl wrote it. If not, its claims are not
             printed.
     """
     a = expand_algorithm(algorithm)
@@ -85,7 +87,7 @@ def _utilization_table(algorithm: Algorithm) -> Table:
 def utilization_rows(algorithm: Algorithm) -> list[tuple[int | str, int, int, str]]:
     """Return the used fraction of the links' capacity, in each step and in total.
 
-    Each row is the step (the last one: ``"all"``), its rounds, its sends, and the fraction.
+    Each row contains the step (``"all"`` in the last row), its rounds, its sends, and the fraction.
     """
     capacity = sum(algorithm.topology.lanes().values())
     sends: Counter[int] = Counter(s.step for s in algorithm.sends)
@@ -100,7 +102,7 @@ def utilization_rows(algorithm: Algorithm) -> list[tuple[int | str, int, int, st
 
 
 def print_topology(console: Console, topology: Topology) -> None:
-    """Print adjacency with lanes, diameter, degrees, budgets and costs."""
+    """Print the costs, lanes, diameter, degrees, switches, budgets and chassis of a machine."""
     t, m = topology, measure_topology(topology)
     console.print(_single_line(size_text(t)), style="bold", markup=False)
     for line in costs_text(t):
@@ -144,7 +146,7 @@ def print_topology(console: Console, topology: Topology) -> None:
 
 
 def _single_line(text: str) -> str:
-    """Return text in a line: a name from a file must not forge another line."""
+    """Escape line breaks and tabs, so that a name from a file cannot forge another line."""
     return text.replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -157,7 +159,7 @@ def _bus_ids_text(bus_ids: BusIds) -> str:
 
 
 def _switch_text(switch: Switch) -> str:
-    """Return a switch's name, and its properties besides forwarding."""
+    """Return the name of a switch and its properties, such as copying and its buffer."""
     held = switch.buffer_chunks
     holds = "any number of chunks" if held is None else format_count(held or 0, "chunk")
     more = ["copies chunks"] if switch.copies else []
@@ -167,12 +169,12 @@ def _switch_text(switch: Switch) -> str:
 
 
 def size_text(topology: Topology) -> str:
-    """Return the first line about a machine."""
+    """Return the name of a machine and its numbers of ranks and links."""
     return f"{topology.name}: {topology.ranks} ranks, {len(topology.links)} links"
 
 
 def costs_text(topology: Topology) -> list[str]:
-    """Return the cost of a step and a byte. If links differ, list the cost of each link."""
+    """Return alpha and bandwidth of links, one line for each kind of link."""
     links: dict[tuple[float, float], list[str]] = {}
     for k in topology.links:
         links.setdefault((k.alpha_us, k.gb_per_s), []).append(f"{k.src}->{k.dst}")
@@ -189,7 +191,7 @@ def costs_text(topology: Topology) -> list[str]:
 
 
 def _model_text(topology: Topology) -> list[str]:
-    """Return the changes from a machine to its model, or why there is no model."""
+    """Return the differences between a machine and its model, or why there is no model."""
     try:
         notes = machine_model(topology).notes
     except InputError as error:
@@ -198,9 +200,9 @@ def _model_text(topology: Topology) -> list[str]:
 
 
 def matrix_table(console: Console, nodes: int, values: Mapping[tuple[int, int], float]) -> Table:
-    """Return a table of ``values`` by (src, dst): rows send, columns receive.
+    """Return a matrix of ``values`` by (src, dst): rows send, columns receive.
 
-    If that is wider than the console, return a table of pairs.
+    If the matrix is wider than the console, return a table of pairs.
     """
     if not _does_matrix_fit(console.width, nodes, values):
         return _pairs_table(values)
@@ -214,7 +216,7 @@ def matrix_table(console: Console, nodes: int, values: Mapping[tuple[int, int], 
 
 
 def _does_matrix_fit(width: int, nodes: int, values: Mapping[tuple[int, int], float]) -> bool:
-    """Return whether a matrix is at most so wide: each column as its widest cell, and three."""
+    """Return whether a matrix fits into ``width``, with three characters between columns."""
     if 4 * nodes > width:
         return False
     widths = [len(str(node)) for node in range(nodes)]
@@ -224,7 +226,7 @@ def _does_matrix_fit(width: int, nodes: int, values: Mapping[tuple[int, int], fl
 
 
 def _pairs_table(values: Mapping[tuple[int, int], float]) -> Table:
-    """Return a table of values by source: destinations, each with its value where that is not 1."""
+    """Return a table with the destinations of each source, and their values unless they are 1."""
     rows: dict[int, list[str]] = defaultdict(list)
     for (src, dst), value in sorted(values.items()):
         rows[src].append(str(dst) if value == 1 else f"{dst} ({value:.3g})")
@@ -235,14 +237,16 @@ def _pairs_table(values: Mapping[tuple[int, int], float]) -> Table:
 
 
 MAX_ROWS = 40
-"""Limit for a readable table. ``sccl export --format csv`` writes all transfers."""
+"""Maximum number of rows of a table. ``sccl export --format csv`` writes all transfers."""
 
 
 def print_schedule(console: Console, plan: AnySchedule, *, intact: bool) -> None:
     """Print the first transfers of a schedule, and the load of its busiest links.
 
     Args:
-        intact: whether its file is unchanged since sccl wrote it.
+        console: console to print to.
+        plan: schedule.
+        intact: whether the file is unchanged since sccl wrote it.
     """
     name = f"{plan.collective.name} on {plan.topology.name}".replace("\n", "\\n")
     console.print(
@@ -263,7 +267,7 @@ def print_schedule(console: Console, plan: AnySchedule, *, intact: bool) -> None
 
 
 def cost_text(plan: AnySchedule) -> str:
-    """Return the size of a schedule's chunks, its transfers, its finish and its model of alpha."""
+    """Return the chunk size, the transfers, the finish and the alpha model of a schedule."""
     sizes = plan.clock.sizes
     size = " to ".join(map(format_bytes, sorted({sizes[0], sizes[-1]})))
     finish = format_us(plan.clock.us(plan.finish))

@@ -98,12 +98,17 @@ class ProblemBounds:
     """Lower bounds of a problem with their proofs, and attained costs.
 
     Attributes:
-        family: Bounds for all algorithms; for an allreduce, for compositions of equal halves.
-        overall: Bounds for every allreduce. None: it is no allreduce.
-        attained: Costs of a construction. None: nothing is known.
-        limit: Limit of R/C of the family for the requested S. None: not requested.
-        overall_limit: Lower bound on R/C of every allreduce with this S. None: not requested.
-        times: Sizes in bytes of a rank's buffer, and lower bounds on their times in microseconds.
+        topology: Machine.
+        spec: Collective.
+        family: Bounds for all algorithms; for allreduce, for compositions of equal halves.
+        overall: Bounds for every allreduce. None: another collective.
+        attained: Costs that a construction attains. None: no construction is known.
+        limit: Limit of R/C of the family for the requested S. None: not requested, or for
+            allreduce, there is no composition with this S.
+        overall_limit: Lower bound on R/C of every allreduce with this S. None: not requested, or
+            another collective.
+        times: Pairs of a buffer size in bytes and a lower bound on the completion time in
+            microseconds.
     """
 
     topology: Topology
@@ -142,7 +147,7 @@ class ProblemBounds:
 def _time_bounds(
     topology: Topology, spec: Spec, sizes: Sequence[int]
 ) -> tuple[tuple[int, float], ...]:
-    """Return lower bounds on the completion time of any schedule, by size."""
+    """Return pairs of a size and a lower bound on the completion time of every schedule."""
     if not sizes:
         return ()
     from sccl.synth.packing.by_time.time_bound import lower_bound_curve  # noqa: PLC0415 - loads NumPy
@@ -158,15 +163,17 @@ def prove_bounds(
     timeout_s: float = inf,
     sizes: Sequence[int] = (),
 ) -> ProblemBounds:
-    """Return lower bounds with their proofs, and the costs that are attained without search.
+    """Return lower bounds with their proofs, and the costs that a construction attains.
 
     Args:
-        steps: S whose limit of R/C is computed, too. None: none.
-        timeout_s: Seconds for this limit.
-        sizes: Bytes of a rank's buffer, ascending, for which the completion time is bounded.
+        topology: Machine.
+        spec: Collective.
+        steps: S for which the limit of R/C is also computed. None: no limit.
+        timeout_s: Time limit for this computation, in seconds.
+        sizes: Buffer sizes in bytes, ascending, for which the completion time is bounded.
 
     Raises:
-        InputError: The collective does not fit the topology, some rank cannot be reached, or the
+        InputError: The collective does not fit the topology, a rank cannot be reached, or the
             problem is too large for a limit.
     """
     if steps is not None:
@@ -191,10 +198,10 @@ def prove_bounds(
 
 
 def compute_bounds(topology: Topology, spec: Spec) -> Shown:
-    """Return lower bounds with reasons. For allreduce they include those of compositions.
+    """Return lower bounds with reasons. For allreduce, they include those of compositions.
 
     Raises:
-        InputError: The collective does not fit the topology, or some rank cannot be reached.
+        InputError: The collective does not fit the topology, or a rank cannot be reached.
     """
     if dual_of(spec).phases == 1:
         return describe_bounds(lower_bounds(topology, spec), spec)
@@ -203,7 +210,7 @@ def compute_bounds(topology: Topology, spec: Spec) -> Shown:
 
 
 def _composition_bounds(topology: Topology, spec: Spec) -> tuple[int, Fraction]:
-    """Return the least S and R/C of a reducescatter and then an allgather."""
+    """Return lower bounds on S and R/C of a reducescatter followed by an allgather."""
     dual = dual_of(spec)
     scatter, gather = (lower_bounds(topology, half) for half in (dual.first_phase, dual.spec))
     return scatter.steps + gather.steps, scatter.bandwidth + gather.bandwidth / dual.chunk_factor

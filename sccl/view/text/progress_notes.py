@@ -1,4 +1,4 @@
-"""Progress of a search, as lines of text."""
+"""Report the progress of a search as lines of text or on a progress bar."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from sccl.core.sweep_events import (
 
 @dataclass(slots=True)
 class ProgressNotes:
-    """Report the progress of a sweep.
+    """Callback that reports the progress of a sweep.
 
     Attributes:
-        line: receives results.
-        status: receives the current query. None: then every answer is a line.
-        bound: text for the lower bounds.
+        line: callback that receives results.
+        status: callback that receives the current query. None: every answer is passed to ``line``.
+        bound: text of the lower bounds.
     """
 
     line: Callable[[str], None]
@@ -48,7 +48,7 @@ class ProgressNotes:
     bound: str = "bounds"
 
     def __call__(self, event: SweepEvent) -> None:
-        """Tell of an event."""
+        """Report an event."""
         match event:
             case PartStarted(part):
                 self.line(part)
@@ -77,7 +77,7 @@ class ProgressNotes:
 
 
 def limit_note(event: StepLimit | Point) -> str:
-    """Return an event of a limit frontier in words. Empty: there is nothing to say."""
+    """Return an event of a limit frontier as text. Empty: a point without an algorithm."""
     if isinstance(event, StepLimit):
         value = str(event.lower)
         if event.lower != event.upper:  # the value of a packing may be a fraction of many digits
@@ -91,7 +91,7 @@ def limit_note(event: StepLimit | Point) -> str:
 
 @contextmanager
 def progress_bar(console: Console) -> Iterator[Callable[[str], None]]:
-    """Show the current activity and its duration on a terminal. Yield the function that sets it."""
+    """Show the current activity and its duration on a terminal, and yield its setter."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("bounds", total=None)
@@ -99,18 +99,19 @@ def progress_bar(console: Console) -> Iterator[Callable[[str], None]]:
 
 
 class ShareCallback(Protocol):
-    """Receives progress: the amount done, the total, and a new activity, if it changes."""
+    """Progress callback: the amount done, the total, and a new activity, if it changes."""
 
     def __call__(self, done: int, of: int, doing: str = "", /) -> None:
-        """Show it."""
+        """Show the progress."""
 
 
 @contextmanager
 def share_bar(console: Console, doing: str) -> Iterator[ShareCallback]:
-    """Show the progress and the remaining time on a terminal. Yield the function that sets it.
+    """Show the progress and the remaining time on a terminal, and yield the progress callback.
 
     Args:
-        doing: the activity, as text.
+        console: console of the progress bar.
+        doing: description of the activity.
     """
     if not console.is_terminal:
         yield lambda _done, _of, _doing=doing: None

@@ -1,4 +1,4 @@
-"""The reasons for bounds and answers, as text."""
+"""Explain lower bounds and answers in sentences."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _READABLE = 32  # maximum runs of ranks in text (--json has every rank)
 
 
 def describe_bounds(bounds: AlgorithmBounds, spec: Spec) -> Shown:
-    """Return bounds as people read them.
+    """Return bounds with their reasons in sentences.
 
     Args:
-        spec: the collective that they are of.
+        bounds: bounds.
+        spec: collective of the bounds.
     """
     reasons = [
         f"S ≥ {bounds.steps}: {explain_steps(bounds, spec)}.",
@@ -34,7 +35,7 @@ def describe_bounds(bounds: AlgorithmBounds, spec: Spec) -> Shown:
 
 
 def explain_steps(bounds: AlgorithmBounds, spec: Spec) -> str:
-    """Return why no algorithm has fewer steps, as a sentence."""
+    """Return the reason why no algorithm has fewer steps, as a sentence."""
     far = bounds.distance
     assert far is not None
     away, sources = format_count(far.steps, "link"), ", ".join(map(str, far.sources))
@@ -45,7 +46,7 @@ def explain_steps(bounds: AlgorithmBounds, spec: Spec) -> str:
 
 
 def explain_bandwidth(bounds: AlgorithmBounds, spec: Spec) -> str:
-    """Return why no algorithm has a smaller R/C, as a sentence."""
+    """Return the reason why no algorithm has a lower R/C, as a sentence."""
     match bounds.evidence:
         case CountProof() as sends:
             return _explain_sends(sends, spec)
@@ -60,7 +61,7 @@ def explain_bandwidth(bounds: AlgorithmBounds, spec: Spec) -> str:
 
 
 def _explain_sends(bound: CountProof, spec: Spec) -> str:
-    """Return why no allreduce of any class has a smaller R/C."""
+    """Return the reason why no allreduce of any class has a lower R/C."""
     capacity, grouped = bound.chunks_per_round, bool(spec.post.pattern)
     if bound.ranks:
         prefix = f"of {format_count(bound.sends, 'group')} something of each chunk"
@@ -82,7 +83,7 @@ def _explain_sends(bound: CountProof, spec: Spec) -> str:
 
 
 def _send_count_text(bound: CountProof, each: str, *, grouped: bool) -> str:
-    """Return how many sends there are between ranks, or sets of ranks."""
+    """Return the required number of sends between ranks, or between sets of ranks, as text."""
     if not grouped:
         return f"each chunk takes at least {bound.sends} sends, 2 less than two for each {each}"
     some_ranks = "of its ranks" if each == "rank" else f"{each} that has some of its ranks"
@@ -91,7 +92,7 @@ def _send_count_text(bound: CountProof, each: str, *, grouped: bool) -> str:
 
 
 def _explain_cuts(bound: PriceProof) -> str:
-    """Return the data that must enter some sets of ranks, and the capacity in a round."""
+    """Return the data that must enter sets of ranks, and the capacity of a round, as text."""
     several = len(bound.cuts) > 1
     texts = []
     for cut in bound.cuts:
@@ -106,14 +107,14 @@ def _explain_cuts(bound: PriceProof) -> str:
 
 
 def _set_text(ranks: tuple[int, ...]) -> str:
-    """Return ranks as a set, no more of them than can be read."""
+    """Return ranks in set notation, shortened if there are too many to read."""
     runs = format_runs(ranks, through="-")
     more = [f"..., {len(ranks)} in all"] if len(runs) > _READABLE else []
     return "{" + ", ".join(runs[:_READABLE] + more) + "}"
 
 
 def _duality_note(dual: Dual) -> str:
-    """Return how numbers of a dual become those of its original, after a proof's sentence."""
+    """Return a clause on how C and R of the original relate to those of its dual, or empty."""
     times = [f"C is {dual.chunk_factor} times"] if dual.chunk_factor > 1 else []
     times += [f"R is {dual.phases} times"] if dual.phases > 1 else []
     return (
@@ -137,7 +138,7 @@ def answer_reason(answer: Answer) -> str:
 
 
 def answer_solver(answer: Answer) -> str:
-    """Return which solver gave an answer, and whether that was earlier."""
+    """Return the solver that gave an answer, and whether the answer comes from the store."""
     words = describe_solver(answer)
     if isinstance(answer, Unsat) and answer.origin is Origin.CLUSTER:
         words += " on the cluster"

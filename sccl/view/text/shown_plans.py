@@ -1,4 +1,4 @@
-"""Show algorithms and schedules as data, with the load of their links."""
+"""Convert algorithms and schedules to the output of ``sccl show --json``, with link loads."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule
 
 MAX_SENDS = 100_000
-"""Largest number of sends of an algorithm that is shown or drawn send by send."""
+"""Maximum number of sends of an algorithm that is shown or drawn send by send."""
 
 MAX_TRANSFERS = 100_000
-"""Transfers that are shown as data; longer schedules are exported as a table."""
+"""Maximum number of transfers in JSON output. Longer schedules are exported as a table."""
 
 MAX_LISTED = 1_000_000
-"""Transfers of a schedule whose first rows and busiest links are shown as text."""
+"""Maximum number of transfers of a schedule whose first rows and busiest links are printed."""
 
 
 class StepPart(Part, frozen=True, kw_only=True):
@@ -110,10 +110,10 @@ class ShowOutput(Output, frozen=True, kw_only=True):
 
 
 def check_can_show(file: str, plan: AnyAlgorithm) -> None:
-    """Check that an algorithm has few enough sends to be shown, before they are written out.
+    """Check that an algorithm has at most :data:`MAX_SENDS` sends, before it is expanded.
 
     Raises:
-        TooLargeError: it has more.
+        TooLargeError: the algorithm has more sends.
     """
     if plan.num_sends > MAX_SENDS:
         raise TooLargeError(
@@ -123,10 +123,10 @@ def check_can_show(file: str, plan: AnyAlgorithm) -> None:
 
 
 def check_can_list(file: str, schedule: AnySchedule) -> None:
-    """Check that a schedule is small enough for its first transfers to be shown as text.
+    """Check that a schedule has at most :data:`MAX_LISTED` transfers.
 
     Raises:
-        TooLargeError: it has more transfers.
+        TooLargeError: the schedule has more transfers.
     """
     if schedule.num_sends > MAX_LISTED:
         raise TooLargeError(

@@ -42,10 +42,13 @@ class SolveOutput(Output, frozen=True, kw_only=True):
 
 
 def solve_output(spec: Spec, question: Question, answer: Answer, file: str | None) -> SolveOutput:
-    """Return the JSON output.
+    """Return the JSON output of an answer.
 
     Args:
-        file: File of the algorithm.
+        spec: Collective.
+        question: Question.
+        answer: Answer.
+        file: File of the algorithm. None: not written.
     """
     return build_output(
         SolveOutput,

@@ -1,4 +1,4 @@
-"""Print training plans, options of their collectives, workloads, and fabrics, in numbers."""
+"""Print training plans, options of their collectives, workloads, and fabrics as text."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from sccl.training.workload_outputs import WorkloadPart
 
 _MAX_OPS_AHEAD = 12
-"""Names in a line."""
+"""Maximum number of operation names in a line."""
 
 
 def print_training_plan(console: Console, shown: ShownTrainingPart) -> None:
-    """Print a training plan in numbers."""
+    """Print the period of a training plan, its lower bound, its options, and the busy times."""
     title = f"{shown.workload} on {shown.fabric}, by {shown.search} (seed {shown.seed})"
     console.print(single_line(title), markup=False, soft_wrap=True)
     if not shown.digest_matches:
@@ -82,11 +82,11 @@ def print_training_plan(console: Console, shown: ShownTrainingPart) -> None:
 
 
 _MAX_OPTION_NAMES = 3
-"""Names, or kinds of links, in a line: JSON has all."""
+"""Maximum number of names, or of links, in a line. The option --json prints all."""
 
 
 def print_training_options(console: Console, offered: OfferedOptions) -> None:
-    """Print a table for equal collectives: their options, and the rejected ones."""
+    """Print a table of options, and the rejected options, for each kind of collective."""
     title = f"{offered.workload.name} on {offered.fabric.name}: options of collectives"
     console.print(single_line(title), markup=False, soft_wrap=True)
     if offered.costs:
@@ -125,7 +125,7 @@ def _options_table(kind: OptionGroup) -> Table:
 
 
 def _load_text(option: Option) -> str:
-    """Return the average load of links by an option while it runs, in descending order."""
+    """Return the average load of links by an option while it runs, highest first, as text."""
     total = FULL_LOAD * max(1, option.isolated_ns)
     rows = sorted(option.work.items(), key=lambda row: (-row[1], row[0]))
     texts = [f"{work / total:.0%} of {name}" for name, work in rows[:_MAX_OPTION_NAMES]]
@@ -133,11 +133,11 @@ def _load_text(option: Option) -> str:
 
 
 MAX_SHOWN = 16
-"""Lines of each kind that are printed at most: --json has all."""
+"""Maximum number of lines of each kind. The option --json prints all."""
 
 
 def print_workload(console: Console, part: WorkloadPart) -> None:
-    """Print a workload in numbers."""
+    """Print the collectives, computation, roles and dependencies of a workload."""
     traced = "" if part.iteration_us is None else f", {format_us(part.iteration_us)} per iteration"
     if part.left_out_us:
         traced += f", {format_us(part.left_out_us)} of which devices were idle and is left out"
@@ -209,7 +209,7 @@ def channels_table(loaded_fabric: Fabric) -> Table:
 
 
 def _link_cells(channel: Channel) -> tuple[str, str, str]:
-    """Return how many links there are, and the range of their latencies and bandwidths."""
+    """Return the number of links, and the ranges of their latencies and bandwidths."""
     links = channel.topology.links
     ranges = [
         sorted({link.alpha_us for link in links}),
@@ -220,7 +220,7 @@ def _link_cells(channel: Channel) -> tuple[str, str, str]:
 
 
 def budget_text(budget: SharedBudget) -> str:
-    """Return a budget that channels share as text."""
+    """Return the name, bandwidth, and links of a budget that channels share, as text."""
     links = ", ".join(
         f"{name} {link_name(edge)}" for name, edge in budget.links[:_MAX_BUDGET_LINKS]
     )

@@ -1,8 +1,9 @@
-"""Allreduce as one packing: contributions go up a tree to a rank, and the sum down another.
+"""Allreduce as one packing: reduction trees to a root rank, then broadcast trees from it.
 
-Each plan has its place and time of the turn. So all links can be busy from the first moment to an
-alpha before the last one, whereas in each of two phases some are idle for an alpha. A tree up is a
-tree down, over reversed links and backwards in time: the same tables price both.
+Each plan chooses its root and the time at which the root starts to broadcast. So all links can be
+busy from the start until one alpha before the end. With two separate phases, some links are idle
+for an alpha in each phase. A reduction tree is a broadcast tree over reversed links and backwards
+in time: the same tables price both.
 """
 
 from __future__ import annotations
@@ -38,18 +39,20 @@ _FEW_DISTANCES = Fraction(3, 2)
 
 
 def is_tree_allreduce(topology: Topology, spec: Spec) -> bool:
-    """Return whether bytes may turn: all ranks contribute to them, and all want them.
+    """Return whether all ranks contribute to all chunks, want all sums, and links have alphas.
 
-    Every link has an alpha: an arrival and its forwarding are never planned for the same moment.
+    With a positive alpha on every link, an arrival and its forwarding are never planned for the
+    same moment.
     """
     alike = spec == named_spec("allreduce", topology.ranks) and not spec.counts
     return alike and topology.ranks > 1 and all(link.alpha_us for link in topology.links)
 
 
 def merge_roots(problem: FlowProblem) -> FlowProblem:
-    """Return an allgather's problem with one commodity for all of an allreduce's bytes.
+    """Return an allgather's problem with one commodity for all bytes of an allreduce.
 
-    Each class of chunks is any part of these, and its symmetry maps the plan of the first to it.
+    Each class of chunks can be any share of these bytes. Its symmetry maps the plan of the first
+    class to it.
     """
     ranks = range(problem.topology.ranks)
     members = tuple(member for commodity in problem.commodities for member in commodity.members)
@@ -65,12 +68,16 @@ def merge_roots(problem: FlowProblem) -> FlowProblem:
 def build_two_phase_problem(
     problem: FlowProblem, rounds: RoundPricing
 ) -> tuple[FlowProblem, ReduceBroadcastRoutes]:
-    """Return an allgather's problem as one of up and down, and the meaning of its ways.
+    """Return an allgather's problem with nodes for both phases, and the meaning of its routes.
 
-    Each rank occurs twice: while it adds contributions, and once it has the sum. A way leads from
-    rank to rank of the first kind, or of the second, or from the first to the second, where ranks
-    exchange their sums. Then comes, for each rank, the way from the one to the other, and last, for
-    each round, all ways again: from the end of the round before to its end.
+    Each rank becomes two nodes: the rank while it adds contributions (first kind), and the rank
+    once it has the sum (second kind). The routes are, in this order:
+
+    - all routes between nodes of the first kind,
+    - all routes from the first to the second kind, over which ranks exchange their sums,
+    - all routes between nodes of the second kind,
+    - for each rank, a route from its first to its second node,
+    - for each round, all routes again, from the end of the previous round to the end of this one.
     """
     ranks, count = problem.topology.ranks, len(problem.edges)
     steps = [(0, 0), (0, ranks), (ranks, ranks)]
@@ -99,13 +106,13 @@ def build_two_phase_problem(
 def separate_phases(
     problem: FlowProblem, slots: TimeSlots, tree: SlotTree, rounds: RoundPricing
 ) -> SlotTree:
-    """Return sends up and down, or in rounds, as sends of :func:`build_two_phase_problem`."""
+    """Return a tree, or the rounds it stands for, as sends of :func:`build_two_phase_problem`."""
     count, ranks = len(problem.edges), problem.topology.ranks
     if tree in rounds.round_sends:
         first = 3 * count + ranks
         return frozenset((first + k * count + e, slot) for k, e, slot in rounds.round_sends[tree])
     everyone = (1 << ranks) - 1
-    parts = [[(0, 1 << rank)] for rank in range(ranks)]  # since when, of whom
+    parts = [[(0, 1 << rank)] for rank in range(ranks)]  # (first slot, contributions as bits)
     up: dict[int, tuple[int, int, int]] = {}
     sends: set[tuple[int, int]] = set()
     turns: dict[int, int] = {}
@@ -131,10 +138,10 @@ def separate_phases(
 def split_by_root(
     problem: FlowProblem, packing: TimedPacking, rounds: RoundPricing
 ) -> TimedPacking:
-    """Return a packing of the pooled problem with its trees dealt out to classes, one by one.
+    """Return a packing of the merged problem with its trees assigned to the classes in order.
 
     Args:
-        problem: an allgather's.
+        problem: Problem of the allgather.
     """
     count = len(problem.commodities)
     shares: list[TreePart] = []
@@ -152,7 +159,7 @@ def split_by_root(
 
 @dataclass
 class AllreducePackingSearch(PackingSearch):
-    """A search for the least time of trees up and down, and of rounds."""
+    """A search for the minimum time of pairs of reduction and broadcast trees, and of rounds."""
 
     def _strategies(self) -> tuple[Callable[[], object], ...]:
         if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):
@@ -160,9 +167,10 @@ class AllreducePackingSearch(PackingSearch):
         return (self._pack_free_lengths, self._pack_steady, self._pack_bordered)
 
     def _pack_fallback(self) -> None:
-        """Look at slots of any lengths, where there are too many borders for all to be looked at.
+        """Try slots of any lengths if bordered slots gave no packing: there were too many borders.
 
-        Else these are as good as any, or nearly so, and each slot but theirs is an alpha or longer.
+        Otherwise other slots hardly improve on it, because only bordered slots can be shorter than
+        an alpha.
         """
         if self.best is None:
             self._pack_free_lengths()
@@ -184,18 +192,18 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
     deadline: float,
     on_progress: Callable[[float, float], None],
 ) -> tuple[Solution | None, bool]:
-    """Return the better of two phases and trees up and down, and whether the user interrupted.
+    """Return the better of a two-phase schedule and tree pairs, and whether the user interrupted.
 
     Args:
-        phases: None: there are none.
-        floor: lower bound, microseconds.
-        gap: allowed relative gap to it.
-        units: limit on effort.
-        deadline: time by ``time.perf_counter()``.
-        on_progress: called with (bound, best so far), microseconds.
+        phases: Two-phase schedule. None: there is none.
+        floor: Lower bound in microseconds.
+        gap: Allowed relative gap to the bound.
+        units: Limit on the effort.
+        deadline: Deadline on the clock of ``time.perf_counter()``.
+        on_progress: Function that receives (bound, best time so far) in microseconds.
 
     Raises:
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     problem = build_flow_problem(request.topology, dual_of(request.spec), request.size_bytes)
     pooled_problem = merge_roots(problem)
@@ -209,7 +217,7 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
     placing = ScheduleBuilder(doubled, dual_of(request.spec), readings, deadline_passed, paths)
 
     def place(packing: TimedPacking, target_us: float, thorough: bool) -> float:
-        """Make schedules of trees that are dealt out to classes of chunks."""
+        """Assign the trees to classes of chunks and build schedules."""
         return placing.schedule_packing(
             split_by_root(problem, packing, pricing.rounds), target_us, thorough
         )
@@ -222,7 +230,7 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
     try:
         search.run()
     except TooLargeError:
-        pass  # with more slots, keep the bound of fewer
+        pass  # too many slots: keep the bound of fewer slots
     except KeyboardInterrupt:
         if placing.plan is None and phases is None:
             raise

@@ -1,7 +1,7 @@
-"""A lower bound by data that arrive late at a chassis, which are not forwarded twice.
+"""A lower bound from data that arrive late at a chassis, so that they cannot be forwarded twice.
 
-The proof is in :mod:`sccl.prove.check.ingress_relay_check`, where n, m, d, D, a, R, O and Q are
-explained. Here the chassis, the sources and the distance with the strongest bound are searched.
+:mod:`sccl.prove.check.ingress_relay_check` contains the proof. This module searches for the
+chassis, the sources, and the distance with the strongest bound.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class IngressRelay:
     """Data that arrive late at a chassis, which prove a lower bound on time.
 
     Attributes:
-        inside: The ranks of the chassis.
-        sources: Only data that these alone hold are counted.
-        apart: Minimum distance to the ranks that want them, microseconds.
+        inside: Ranks of the chassis.
+        sources: Ranks outside. Only data that these ranks alone hold are counted.
+        apart: Minimum distance of counted data to their destinations, in microseconds.
     """
 
     inside: frozenset[int]
@@ -40,15 +40,15 @@ IngressRelayBound = Bound[Fraction, IngressRelay]
 
 
 def ingress_relay_us(problem: FlowProblem) -> Fraction:
-    """Return the lower bound in microseconds by data that arrive late. 0: none."""
+    """Return the lower bound from late data in microseconds. 0: there is none."""
     result = strongest_ingress_relay(problem)
     return result.value if result else Fraction(0)
 
 
 def strongest_ingress_relay(problem: FlowProblem) -> IngressRelayBound | None:
-    """Return the late data with the strongest bound. None: there are none.
+    """Return the strongest lower bound from late data. None: there is none.
 
-    Switches that copy are excluded: one byte out of a rank may be many deliveries.
+    Switches that copy are excluded: one byte that leaves a rank may be delivered many times.
     """
     topology = problem.topology
     if any(switch.copies for switch in topology.switches):
@@ -60,7 +60,7 @@ def strongest_ingress_relay(problem: FlowProblem) -> IngressRelayBound | None:
     candidates: list[IngressRelayBound] = []
     for chassis in topology.chassis:
         inside = frozenset(map(int, chassis))
-        if inside not in done:  # of those that are images of one another one says it all
+        if inside not in done:  # images of a chassis have the same bound
             done |= {frozenset(image[rank] for rank in inside) for image in images}
             candidates += _chassis_bounds(problem, inside, distances)
     return max(candidates, key=lambda candidate: candidate.value, default=None)
@@ -69,10 +69,10 @@ def strongest_ingress_relay(problem: FlowProblem) -> IngressRelayBound | None:
 def _chassis_bounds(
     problem: FlowProblem, inside: frozenset[int], distances: Sequence[Mapping[int, Fraction]]
 ) -> Iterator[IngressRelayBound]:
-    """Yield bounds for a chassis: by all data that come to it, and by data from afar.
+    """Yield bounds for a chassis: from all data that enter it, and from data of far sources.
 
     Args:
-        distances: distances of ranks from the first of each commodity.
+        distances: For each commodity, the distance of each rank from its first member's holders.
     """
     entering = [w for w, (u, v) in enumerate(problem.edges) if u not in inside and v in inside]
     gates = {problem.edges[w][1] for w in entering}
@@ -110,9 +110,10 @@ def _chassis_bounds(
 
 
 def _min_alpha(problem: FlowProblem, inside: frozenset[int]) -> Fraction:
-    """Return an alpha that no way from one of a chassis to another is below.
+    """Return a lower bound on the alpha of routes between two ranks of a chassis.
 
-    Ways over more switches are none of the problem's, and schedules may go them.
+    All links are considered, because schedules may use routes over more switches than those of the
+    problem.
     """
     far_from = _link_distances(problem.topology)
     each = ((rank, far_from([rank])) for rank in sorted(inside))
@@ -120,10 +121,10 @@ def _min_alpha(problem: FlowProblem, inside: frozenset[int]) -> Fraction:
 
 
 def _link_distances(topology: Topology) -> Callable[[Iterable[int]], dict[int, Fraction]]:
-    """Return a function from nodes to the distances of all others, by alphas of links."""
+    """Return a function from nodes to the distances of all others: sums of alphas of links."""
     alphas = {link.edge: Fraction(str(link.alpha_us)) for link in topology.links}
     parts = lcm(*(alpha.denominator for alpha in alphas.values()))
-    scaled_lengths = {edge: int(alpha * parts) for edge, alpha in alphas.items()}  # adds up fast
+    scaled_lengths = {edge: int(alpha * parts) for edge, alpha in alphas.items()}  # fast sums
     out = topology.successors()
 
     def far_from(sources: Iterable[int]) -> dict[int, Fraction]:
@@ -134,7 +135,7 @@ def _link_distances(topology: Topology) -> Callable[[Iterable[int]], dict[int, F
 
 
 def _service_time(changes: list[tuple[Fraction, Fraction]], needed: Fraction) -> Fraction:
-    """Return when all is served, given the changes of the rate, bytes a microsecond."""
+    """Return the time at which the needed bytes are served, for given (time, change of rate)."""
     rate, at = Fraction(0), Fraction(0)
     for when, more in changes:
         if rate and needed <= rate * (when - at):
@@ -145,7 +146,7 @@ def _service_time(changes: list[tuple[Fraction, Fraction]], needed: Fraction) ->
 
 
 def _total_rate(problem: FlowProblem, links: Iterable[int]) -> Fraction:
-    """Return how many bytes links carry in a microsecond, all together."""
+    """Return the total rate of links, in bytes per microsecond."""
     pipes = (problem.topology.links[link] for link in links)
     return sum((1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in pipes), Fraction(0))
 
@@ -153,7 +154,7 @@ def _total_rate(problem: FlowProblem, links: Iterable[int]) -> Fraction:
 def _bytes_by_distance(
     problem: FlowProblem, inside: frozenset[int], distances: Sequence[Mapping[int, Fraction]]
 ) -> dict[_DistancePair, Fraction]:
-    """Return the bytes that some of a chassis want from outside, by how far they are from it."""
+    """Return the bytes that ranks of a chassis want from outside, by their distances."""
     sizes: dict[_DistancePair, Fraction] = {}
     for commodity, lengths in zip(problem.commodities, distances, strict=True):
         for (held, wanted), image in commodity.members:

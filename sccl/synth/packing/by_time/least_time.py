@@ -1,4 +1,4 @@
-"""A schedule near the least time of all chunkings, and its bound."""
+"""Plan a schedule near the minimum time over all chunkings, with its lower bound."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class SearchInterrupted:
 
 
 class _NoPackingError(Exception):
-    """Packings cannot be looked for, and there is no schedule."""
+    """Packings cannot be searched, and there is no schedule."""
 
     def __init__(self, floor: Fraction, why: TooLargeError) -> None:
-        """Keep the lower bound, microseconds, and why there is no packing."""
+        """Keep the lower bound in microseconds, and the reason why there is no packing."""
         super().__init__(str(why))
         self.lower_bound, self.error = floor, why
 
@@ -77,8 +77,8 @@ class _PhaseResult:
     """The result of one phase.
 
     Attributes:
-        lower_bound: lower bound, microseconds.
-        stop_reason: why it ended before its time.
+        lower_bound: Lower bound in microseconds.
+        stop_reason: Reason why the search ended early.
     """
 
     builder: ScheduleBuilder
@@ -86,10 +86,10 @@ class _PhaseResult:
     stop_reason: StopReason = NOT_STOPPED
 
     def match(self, gap: float, units: float, on_progress: Callable[[float, float], None]) -> None:
-        """Make schedules of chunks of one size.
+        """Build schedules of equal chunks.
 
         Raises:
-            KeyboardInterrupt: the user interrupted.
+            KeyboardInterrupt: The user interrupted.
         """
         floor = float(self.lower_bound)
         on_progress(floor, inf)
@@ -100,11 +100,11 @@ class _PhaseResult:
     def pack(
         self, gap: float, units: float, deadline: float, on_progress: Callable[[float, float], None]
     ) -> None:
-        """Make schedules of packings, unless one is near enough, and raise the floor.
+        """Build schedules from packings, unless one is near enough already, and raise the bound.
 
         Raises:
-            _NoPackingError: packings cannot be looked for, and there is no schedule yet.
-            KeyboardInterrupt: the user interrupted.
+            _NoPackingError: Packings cannot be searched, and there is no schedule yet.
+            KeyboardInterrupt: The user interrupted.
         """
         problem, placing = self.builder.problem, self.builder
         try:
@@ -162,7 +162,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     topology, dual = request.topology, _solved_dual(request)
     deadline = time.perf_counter() + effort.seconds
     if dual.phases > 1 and not topology.reversed().same_timing(topology):
-        _check_size(request)  # one phase read backwards is none of the other, so it is one whole
+        _check_size(request)  # no phase is the reverse of the other: plan both together
         return _plan_overlapping_allreduce(request, options, effort, notify, deadline)
     if request.spec.combining:
         _check_read_backwards(request)
@@ -172,10 +172,10 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         half = _plan_phase(request, dual, options, effort, notify, deadline)
         floor, ended = half.lower_bound, half.stop_reason
     except _NoPackingError as error:
-        if request.spec.counts:  # which list scheduling does not take
+        if request.spec.counts:  # list scheduling does not support counts
             raise error.error from error
         half, floor = None, error.lower_bound
-    if dual.phases > 1:  # of halves that overlap nothing is known but cuts
+    if dual.phases > 1:  # the phases of an allreduce can overlap: only cuts bound both
         floor = completion_time_bound(topology, request.spec).us(request.size_bytes)
     if half is None or half.builder.plan is None:
         if ended or request.spec.counts:
@@ -202,7 +202,7 @@ def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a problem, its limits, and c
     notify: Notify,
     deadline: float,
 ) -> tuple[Solution, StopReason]:
-    """Return the best of an allreduce of two phases and of others, and why it ended too soon."""
+    """Return the best of a two-phase allreduce and others, and why the search ended early."""
     floor = phases.bound.value
     result, interrupted = phases, False
     if is_tree_allreduce(request.topology, request.spec):
@@ -219,7 +219,7 @@ def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a problem, its limits, and c
 def _plan_overlapping_allreduce(
     request: Request, options: Options, effort: Effort, notify: Notify, deadline: float
 ) -> Outcome:
-    """Return an allreduce of which no phase is the other one read backwards."""
+    """Return an allreduce whose phases are not the reverse of each other."""
     floor = completion_time_bound(request.topology, request.spec).us(request.size_bytes)
     trees = None
     if is_tree_allreduce(request.topology, request.spec):
@@ -250,15 +250,15 @@ def _effort_units(effort: Effort) -> float:
 
 
 def _has_single_class(spec: Spec) -> bool:
-    """Return whether all is wanted by the same ranks, and starts at the same, or contributes so."""
+    """Return whether all chunks have the same holders (or contributors) and destinations."""
     return not spec.counts and len(spec.at(spec.unit).chunk_classes()) == 1
 
 
 def _solved_dual(request: Request) -> Dual:
-    """Return the dual that is solved. A gather is a scatter, read backwards.
+    """Return the dual problem to solve. A gather is solved as a reversed scatter.
 
     Flows into one rank need a separate program for each source. Flows out of it need only one.
-    Budgets are reversed only if necessary.
+    Machines with budgets are reversed only if necessary.
     """
     dual, spec = dual_of(request.spec), request.spec
     classes = spec.at(spec.unit).chunk_classes()
@@ -278,13 +278,13 @@ def _solved_dual(request: Request) -> Dual:
 
 
 def _check_read_backwards(request: Request) -> None:
-    """Check that budgets bear schedules that are read backwards.
+    """Check that budgets hold for reversed schedules.
 
-    Each link's times are then shifted by its own alpha, so are those of a budget, but where a chunk
-    passes it twice on its way through a switch that cuts through.
+    Reversal shifts the times of each link by the link's own alpha. Budgets still hold, unless a
+    chunk passes a budget twice on its route through a cut-through switch.
 
     Raises:
-        TopologyError: a budget is of links into and out of such a switch.
+        TopologyError: A budget contains links into and out of such a switch.
     """
     topology = request.topology
     through = {topology.ranks + i for i, entry in enumerate(topology.switches) if entry.cut_through}
@@ -308,11 +308,11 @@ def _plan_phase(  # noqa: PLR0913, PLR0917 - a problem, its limits, and callback
     notify: Notify,
     deadline: float,
 ) -> _PhaseResult:
-    """Return the result for a phase.
+    """Return the result of one phase.
 
     Raises:
-        InputError: the machine is too large.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: The machine is too large.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     for switch in request.topology.switches:
         if not switch.cut_through and switch.buffer_chunks is not None:

@@ -1,6 +1,6 @@
-"""Lower bounds over all chunkings by prices of links in slots, which improve those of cuts.
+"""Lower bounds over all chunkings from prices of links in time slots, stronger than from cuts.
 
-The choice of an algorithm for packings in given slots is here as well.
+This module also chooses the algorithm for packings in given slots.
 """
 
 from __future__ import annotations
@@ -60,13 +60,14 @@ def select_engine(problem: FlowProblem) -> FlowProgram | TreePricing:
 
 @dataclass(frozen=True, slots=True)
 class SlotPriceProof:
-    """The prices that prove a lower bound on time.
+    """Prices that prove a lower bound on time.
 
     Attributes:
-        borders: borders of slots, from the start and from the end.
-        begin: between it and ``end`` the order of borders is the same.
-        packing: the packing with the prices.
-        targets: ranks that trees serve, whoever else wants something. None: all.
+        borders: Borders of slots, measured from the start and from the end.
+        begin: Start of the interval of times in which the borders keep their order.
+        end: End of the interval.
+        packing: Packing with the prices.
+        targets: Ranks that the trees serve. None: all destinations.
     """
 
     borders: frozenset[Fraction]
@@ -125,7 +126,7 @@ class LowerBoundSearch:
         start: Iterable[tuple[int, SlotTree]] = (),
         max_effort: float = inf,
     ) -> TimedPacking | None:
-        """Return the best packing of some slots, for so much effort. None: they are too few."""
+        """Return the best packing in given slots. None: the slots are too few, or too many."""
         left = self.effort - self.spent if self.schedule_us < inf else self.effort
         if isinstance(self.engine, FlowProgram):
             first = max(left, _FIRST_FLOW_EFFORT) if self.schedule_us == inf else left
@@ -145,7 +146,7 @@ class LowerBoundSearch:
         target_us: float,
         hopeless: float = inf,
     ) -> tuple[TimedPacking | None, tuple[tuple[int, SlotTree], ...]]:
-        """Return the best packing of some slots, and all trees of its program."""
+        """Return the best packing in given slots, and all trees of its program."""
         search = SlotColumnGeneration(self.problem, slots, engine, float(self.lower_bound) or 1.0)
         packing = None
         try:
@@ -175,7 +176,7 @@ class LowerBoundSearch:
         return packing
 
     def _alpha_sums(self, limit: Fraction, count: int) -> frozenset[Fraction]:
-        """Return the smallest sums of alphas: of the least any number, of the others one each."""
+        """Return the smallest sums of alphas: the least any number of times, others once."""
         alphas = sorted(alpha for alpha in set(self.problem.alpha) if alpha)[:_MAX_ALPHAS]
         queue, sums = [(Fraction(0), 0)], set[Fraction]()
         seen = set(queue)
@@ -192,21 +193,21 @@ class LowerBoundSearch:
         return frozenset(sums)
 
     def raise_bound(self, worth: float = 1e-9) -> Fraction | None:
-        """Raise the floor by prices of links in slots: of all trees, or of those to few ranks.
+        """Raise the lower bound by prices of links in slots, for all trees or trees to few ranks.
 
         Args:
-            worth: by which part of it prices have to be above it.
+            worth: Minimum relative gain for which the search continues.
 
         Returns:
-            From which time on the borders of slots are in the order that was looked at last; None:
-            prices say nothing here.
+            Start of the last interval of times that was tried, in which the borders of slots keep
+            their order. None: prices give no bound here.
         """
         if isinstance(self.engine, TreePricing) and self.engine.is_searched:
             return self.raise_by_critical_targets(worth)
         return self.raise_with_engine(worth)
 
     def raise_by_critical_targets(self, worth: float = 1e-9) -> Fraction | None:
-        """Raise the floor by trees to few ranks, in addition to the limit on effort."""
+        """Raise the lower bound by trees to few ranks. The effort limit does not include this."""
         few = restricted_search(self.problem, self.lower_bound, self.deadline)
         if few is None:
             return None
@@ -216,7 +217,7 @@ class LowerBoundSearch:
         return looked
 
     def raise_with_engine(self, worth: float = 1e-9) -> Fraction | None:
-        """Raise the floor by prices of all trees. See :meth:`raise_bound`."""
+        """Raise the lower bound by prices of all trees. See :meth:`raise_bound`."""
         if not self.problem.is_rigid:
             return None
         borders = self._alpha_sums(self.lower_bound, FIRST_BORDERS)
@@ -226,7 +227,7 @@ class LowerBoundSearch:
             if time.perf_counter() > self.deadline or self.spent > self.effort:
                 break
             looked, target_us = begin, float(self.lower_bound) * (1 + worth)
-            # a packing that takes no longer is one whose prices say no more
+            # the prices of a packing within the target prove no more than the target
             packing = self._price_interval(borders, begin, end, target_us)
             if packing is None or packing.lower_bound_us <= target_us:
                 break
@@ -244,7 +245,7 @@ class LowerBoundSearch:
         end: Fraction,
         target_us: float,
     ) -> TimedPacking | None:
-        """Return a packing whose prices say the most of times between two. None: there is none."""
+        """Return a packing with the strongest prices for an interval of times. None: none found."""
         slots = bordered_slots(self.problem.alpha, borders, borders, (begin + end) / 2, "below")
         if slots.count > 2 * MAX_BORDERS:
             return None
@@ -258,7 +259,7 @@ class LowerBoundSearch:
         return packing
 
     def _slot_changes(self, borders: frozenset[Fraction]) -> list[Fraction]:
-        """Return the times at which slots between such borders change, and one long after."""
+        """Return the times at which slots between given borders change, and a much later time."""
         points = border_changes(self.problem.alpha, borders, borders)
         return [*points, 1000 * (1 + max(self.lower_bound, points[-1]))]
 
@@ -266,11 +267,11 @@ class LowerBoundSearch:
 def restricted_search(
     problem: FlowProblem, floor: Fraction, deadline: float
 ) -> LowerBoundSearch | None:
-    """Return a search for the floor of a problem by trees to few ranks. None: there are none.
+    """Return a search for a lower bound from trees to few ranks. None: it is not applicable.
 
     Args:
-        floor: that is known, microseconds.
-        deadline: of ``time.perf_counter()``.
+        floor: Known lower bound in microseconds.
+        deadline: Deadline on the clock of ``time.perf_counter()``.
     """
     goals = find_critical_targets(problem) if problem.is_rigid else frozenset[int]()
     if not goals:
@@ -296,10 +297,11 @@ more, and the price of the dearest send."""
 
 
 def find_critical_targets(problem: FlowProblem) -> frozenset[int]:
-    """Return ranks that are hard to serve together. Empty: chunks do not all take the same paths.
+    """Return ranks that are hard to serve together. Empty: there are several classes of chunks.
 
-    These are the farthest rank of each chassis, as each chassis has its late arrivals, and for each
-    link that a chunk can begin with, a rank far from it, as late data have to leave over several.
+    These are the farthest rank of each chassis, because each chassis has its own late arrivals, and
+    for each first hop of a chunk a rank far from it, because late data must leave over several
+    links.
     """
     if len(problem.commodities) != 1 or len(problem.commodities[0].members) != 1:
         return frozenset()
@@ -318,7 +320,7 @@ def find_critical_targets(problem: FlowProblem) -> frozenset[int]:
 
 
 def _last_reached(problem: FlowProblem, missing: list[int]) -> Iterator[frozenset[int]]:
-    """Yield the ranks that a chunk comes to last by each way that it can begin with."""
+    """Yield the ranks that are farthest from each first hop of a chunk, smallest sets first."""
     (commodity,) = problem.commodities
     firsts = sorted(
         {v for u, v in problem.edges if u in commodity.holders and v not in commodity.holders}
@@ -334,13 +336,13 @@ def _last_reached(problem: FlowProblem, missing: list[int]) -> Iterator[frozense
 
 
 def restrict_targets(problem: FlowProblem, goals: frozenset[int]) -> FlowProblem:
-    """Return a problem in which only these ranks want anything."""
+    """Return a problem in which only the given ranks are destinations."""
     few = (replace(commodity, wanted=commodity.wanted & goals) for commodity in problem.commodities)
     return replace(problem, commodities=tuple(few))
 
 
 class ExtendedTrees:
-    """Trees to few ranks that everyone else joins, each where that costs the least."""
+    """Trees to few ranks, extended to all other ranks at minimum cost."""
 
     def __init__(self, problem: FlowProblem, goals: frozenset[int]) -> None:
         self.problem = problem
@@ -350,10 +352,10 @@ class ExtendedTrees:
         self._counts = np.array([resource.count for resource in problem.resources])
 
     def extend_packing(self, packing: TimedPacking, target_us: float) -> TimedPacking | None:
-        """Return a packing of the same slots in which trees serve everyone. None: there is none.
+        """Return a packing in the same slots whose trees serve all ranks. None: there is none.
 
         Args:
-            target_us: microseconds at which it is not bettered.
+            target_us: Time at which the search ends, in microseconds.
         """
         pricing = TreePricing(self.problem, is_grown=True)
         search = SlotColumnGeneration(self.problem, packing.slots, pricing, packing.us)
@@ -367,9 +369,10 @@ class ExtendedTrees:
         return result if result.is_complete else None
 
     def _extend_trees(self, packing: TimedPacking) -> list[tuple[int, SlotTree]]:
-        """Return the trees of a packing, each continued to all ranks, the largest share first.
+        """Return the trees of a packing, each extended to all ranks, the largest share first.
 
-        The cost of a link in a slot grows with the load by earlier trees, relative to its length.
+        The cost of a link in a slot grows with its load relative to the slot's length. The load
+        includes earlier extensions.
         """
         slots = packing.slots
         load = np.zeros((len(self._counts), slots.count))

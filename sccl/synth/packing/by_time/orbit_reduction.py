@@ -55,7 +55,7 @@ class OrbitReducedProblem:
 
 
 def reduce_by_orbits(problem: FlowProblem) -> OrbitReducedProblem | None:
-    """Return a problem of one kind of chunk, folded. None: no symmetry keeps who has it."""
+    """Return the reduced problem. None: several classes of chunks, or no symmetry keeps them."""
     if len(problem.commodities) != 1 or len(problem.commodities[0].members) != 1:
         return None
     images = bounded_symmetries(problem.topology, problem.collective, MAX_IMAGES)
@@ -64,7 +64,7 @@ def reduce_by_orbits(problem: FlowProblem) -> OrbitReducedProblem | None:
     number = {thing: i for i, r in enumerate(problem.resources) for thing in r.orbit}
     alike: dict[int, list[int]] = {}
     for i, resource in enumerate(problem.resources):
-        (thing,) = resource.orbit  # as no symmetry of the problem keeps no rank
+        (thing,) = resource.orbit  # a problem with one class has no orbits of its own
         image_sets = (frozenset((image[u], image[v]) for u, v in thing) for image in images)
         alike.setdefault(min(map(number.__getitem__, image_sets)), []).append(i)
     place = {i: k for k, group in enumerate(alike.values()) for i in group}
@@ -79,7 +79,7 @@ def reduce_by_orbits(problem: FlowProblem) -> OrbitReducedProblem | None:
 
 
 def _merge_resources(problem: FlowProblem, indices: Sequence[int]) -> FlowResource:
-    """Return resources that are images of one another as one."""
+    """Return an orbit of resources as one resource."""
     each = [problem.resources[i] for i in indices]
     times: dict[int, int] = {}
     for link, often in (pair for resource in each for pair in resource.links):

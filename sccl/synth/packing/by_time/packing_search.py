@@ -1,4 +1,4 @@
-"""The least time over all chunkings, from above by packings and from below by prices."""
+"""Search for the minimum time over all chunkings: packings from above, prices from below."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PackingSearch(LowerBoundSearch):
 
     @property
     def _is_expensive(self) -> bool:
-        """Return whether it takes long to price trees once."""
+        """Return whether one pricing of trees takes much effort."""
         return (
             isinstance(self.engine, TreePricing)
             and self.engine.effort(FIRST_BORDERS) > _EXPENSIVE_EFFORT
@@ -87,7 +87,7 @@ class PackingSearch(LowerBoundSearch):
 
     @property
     def _is_searched(self) -> bool:
-        """Return whether trees are too many for tables."""
+        """Return whether tables would be too large, so that cheapest trees are searched."""
         return isinstance(self.engine, TreePricing) and self.engine.is_searched
 
     @property
@@ -98,16 +98,16 @@ class PackingSearch(LowerBoundSearch):
         )
 
     def is_done(self) -> bool:
-        """Return whether nothing more is to be done."""
+        """Return whether the search ends: target met, deadline passed, or effort spent."""
         if self.schedule_us <= self.target_us or time.perf_counter() > self.deadline:
             return True
         return self.schedule_us < inf and self.spent > self.effort
 
     def run(self) -> None:
-        """Find packings, and raise the floor where they stay above it.
+        """Find packings, and raise the bound where they stay above it.
 
         Raises:
-            KeyboardInterrupt: the user interrupted; ``best`` is the best by then.
+            KeyboardInterrupt: The user interrupted. ``best`` is the best packing so far.
         """
         if self._pack_critical_targets():
             return
@@ -117,15 +117,13 @@ class PackingSearch(LowerBoundSearch):
         self._schedule_best()
 
     def _schedule_best(self) -> None:
-        """Make schedules of the best packing, until one is near enough."""
+        """Build schedules from the best packing until one meets the target."""
         if self.best is not None and self.schedule_us > self.target_us:
             thorough = True
             self.schedule_us = self.build_schedules(self.best, self.target_us, thorough)
 
     def _strategies(self) -> tuple[Callable[[], object], ...]:
-        if (
-            self.schedule_us < inf and self._is_expensive
-        ):  # matched: packings are hardly ever better
+        if self.schedule_us < inf and self._is_expensive:  # packings rarely beat matching
             self.effort = min(self.effort, self.spent + _EXTRA_EFFORT)
         if isinstance(self.engine, FlowProgram) and self.lower_bound > 0:
             return (
@@ -153,7 +151,7 @@ class PackingSearch(LowerBoundSearch):
         return (*first_of_dear, free, steady, bordered, bound)
 
     def _consider(self, packing: TimedPacking | None) -> None:
-        """Place a packing that is the best so far, or may become the best schedule."""
+        """Build schedules from a packing if it is the best, or may give the best schedule."""
         if packing is None or not packing.is_complete:
             return
         if packing.us < self.us:
@@ -163,13 +161,12 @@ class PackingSearch(LowerBoundSearch):
         thorough = packing.us <= float(self.lower_bound) * (1 + self.gap / 2)
         self.schedule_us = self.build_schedules(packing, self.target_us, thorough)
 
-    # Trees to few ranks, which everyone else joins: all slots can be looked at, on any machine.
+    # Trees to few ranks, extended to all: all slots can be tried, on any machine.
 
     def _pack_critical_targets(self) -> bool:
-        """Pack trees to few ranks, and join all others. Return whether no alternative is better.
+        """Pack trees to few ranks and extend them to all. Return whether the target is met.
 
-        It is done in addition to the limit on effort: if others are as hard to reach, it gives
-        little.
+        The effort limit does not include this. It gains little if other ranks are as hard to reach.
         """
         goals = find_critical_targets(self.problem) if self._is_searched else frozenset[int]()
         if not goals:
@@ -184,7 +181,7 @@ class PackingSearch(LowerBoundSearch):
         )
 
         def place(packing: TimedPacking, target_us: float, thorough: bool) -> float:
-            """Make schedules after all ranks have joined."""
+            """Extend the trees to all ranks and build schedules."""
             nonlocal packed
             if full_packing := joining.extend_packing(packing, packing.us * (1 + self.gap / 8)):
                 packed = min(packed, full_packing.us)
@@ -205,7 +202,7 @@ class PackingSearch(LowerBoundSearch):
                 step()
         return packed <= self.target_us
 
-    # Slots of one length, if links are always busy and only the routes matter.
+    # Slots of equal length, if links are always busy and only the routes matter.
 
     def _pack_epochs(self) -> None:
         length = self.lower_bound / _EPOCHS
@@ -215,13 +212,13 @@ class PackingSearch(LowerBoundSearch):
                 self._consider(replace(packing, us=float(length * count)))
                 return
 
-    # Slots of any lengths: where bytes take much longer than alphas.
+    # Slots of any lengths, for transfer times much longer than alphas.
 
     def _pack_free_lengths(self) -> None:
         potentials = self.problem.potentials()
         self._pack_delayed_lengths(potentials)
         if isinstance(self.engine, FlowProgram) and any(potentials) and not self.is_done():
-            # where links near the end are the narrow ones, they are not to begin later
+            # if links near the destinations are slow, they must not start later
             self._pack_delayed_lengths((Fraction(0),) * len(potentials))
 
     def _pack_delayed_lengths(self, potentials: tuple[Fraction, ...]) -> None:
@@ -244,7 +241,7 @@ class PackingSearch(LowerBoundSearch):
                 if self.is_done():
                     return
                 took[unit] = packing.us if packing is not None and packing.is_complete else inf
-            if count >= first + _UNIT_TRIALS:  # by then it shows which one is the better
+            if count >= first + _UNIT_TRIALS:  # the better unit is known by then
                 units = [min(units, key=lambda unit: took[unit])]
             mine = min(mine, *took.values())
             idle = idle + 1 if before < inf and before - mine <= self.gap / 8 * mine else 0
@@ -252,11 +249,11 @@ class PackingSearch(LowerBoundSearch):
                 return
 
     def _min_slots(self) -> int:
-        """Return how many slots a chunk has to go through, each as long as the longest alpha."""
+        """Return the minimum number of slots of a chunk, each as long as the longest alpha."""
         return max(1, int(self._max_distance(hops=True)))
 
     def _max_distance(self, *, hops: bool) -> Fraction:
-        """Return how far something has to go."""
+        """Return the largest distance from the holders of a chunk to one of its destinations."""
         goals: dict[frozenset[int], set[int]] = {}
         for commodity in self.problem.commodities:
             goals.setdefault(commodity.holders, set()).update(commodity.wanted)
@@ -266,10 +263,10 @@ class PackingSearch(LowerBoundSearch):
             for far in [self.problem.distances(holders, hops=hops)]
         )
 
-    # Slots of half the least alpha: others are nearly whole numbers of it.
+    # Slots of half the least alpha. Other alphas are nearly multiples of it.
 
     def _pack_half_alphas(self) -> None:
-        """Pack into as many slots of any lengths as there is time for, and a few less or more."""
+        """Pack into as many slots of any lengths as fit the lower bound, and into 1 or 2 fewer."""
         zeros = (Fraction(0),) * self.problem.topology.ranks
         unit = min((alpha for alpha in self.problem.alpha if alpha), default=self.lower_bound) / 2
         limit, near = (
@@ -283,11 +280,11 @@ class PackingSearch(LowerBoundSearch):
             if self.is_done() or self.us <= near:
                 return
 
-    # Slots of the least alpha, as many as there is time for: in the midst all of them are alike, so
-    # that trees with flow are good there, at any slot. Prices decide the rest.
+    # Slots of the least alpha, as many as fit. The middle slots are alike, so trees of a steady
+    # flow suit each of them. Prices decide the rest.
 
     def _pack_orbit_reduced(self) -> None:
-        """Pack trees without a stop, and from these on others. Links that are alike are one."""
+        """Pack the problem reduced by orbits: a steady flow, then slots of the least alpha."""
         fold = reduce_by_orbits(self.problem)
         if fold is None:
             self._pack_from_steady()
@@ -310,7 +307,7 @@ class PackingSearch(LowerBoundSearch):
             self.best = fold.expand_packing(search.best)
 
     def _pack_from_steady(self) -> None:
-        if not self._is_expensive:  # else it takes all the time there is
+        if not self._is_expensive:  # otherwise it would use up the effort
             self._pack_steady(1)
         self._pack_alpha_slots()
 
@@ -332,7 +329,7 @@ class PackingSearch(LowerBoundSearch):
             if self.is_done() or (before < inf and us == before) or us <= (count + 2) * unit:
                 return
 
-    # Slots at about the same time: bytes that flow through their trees.
+    # Slots at about the same time: bytes flow steadily through their trees.
 
     def _pack_steady(self, most_idle: int = _MAX_IDLE) -> None:
         alphas = {alpha for alpha in self.problem.alpha if alpha}
@@ -352,7 +349,7 @@ class PackingSearch(LowerBoundSearch):
             if self.is_done() or (self.best is not None and idle == most_idle):
                 return
 
-    # Slots with about a number of alphas: a plan that is too tight is delayed as well.
+    # Alphas rounded to whole numbers of slots: sends of a plan that is too tight are delayed.
 
     def _pack_rounded(self) -> None:
         if self.us <= float(self.lower_bound) * (1 + self.gap / 2):
@@ -374,7 +371,7 @@ class PackingSearch(LowerBoundSearch):
                 if count * length > self.schedule_us or idle == _MAX_IDLE:
                     break
 
-    # Slots between borders: where all takes a few alphas.
+    # Slots between borders, if the minimum time is a few alphas.
 
     def _pack_bordered(self) -> None:
         if self.best is not None and self.lower_bound > _MAX_DISTANCES * self._max_distance(
@@ -388,7 +385,7 @@ class PackingSearch(LowerBoundSearch):
         self._consider(self._first_feasible(self._alpha_sums(limit * 2, 2 * MAX_BORDERS)))
 
     def _first_feasible(self, sums: frozenset[Fraction]) -> TimedPacking | None:
-        """Return a packing of the first times at which everything fits."""
+        """Return a packing for the first interval of times in which all data fit."""
         points = self._slot_changes(sums)
         low, high = bisect_right(points, self.lower_bound) - 2, len(points) - 1
         at, step, has_upper, before = low + 1, 1, False, self.spent
@@ -421,13 +418,13 @@ class PackingSearch(LowerBoundSearch):
         return self._search_packing(slots, hopeless=float(end))
 
     def _raise_bound(self) -> None:
-        """Raise the floor, with all of the remaining effort."""
+        """Raise the bound with all of the remaining effort."""
         if not self._is_searched or self.problem.topology.ranks <= MAX_SEARCHED_RANKS:
             self.raise_with_engine()
 
 
 def shift_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
-    """Return the trees of a packing for a slot more: as they are, and a slot later."""
+    """Return the trees of a packing for one more slot: unshifted, and one slot later."""
     return tuple(
         (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
         for share in packing.shares
@@ -436,7 +433,7 @@ def shift_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
 
 
 def repeat_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
-    """Return the trees of a packing, each from every slot on."""
+    """Return copies of the trees of a packing that start in each slot."""
     return tuple(
         (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
         for share in packing.shares
@@ -445,6 +442,6 @@ def repeat_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
 
 
 def _stretch(packing: TimedPacking, us: Fraction) -> TimedPacking:
-    """Return a packing whose slots are those of a longer time."""
+    """Return a packing with the slot lengths of a longer time."""
     lengths = packing.slots.lengths(np.array([float(us)]))
     return replace(packing, us=float(us), lengths=lengths)

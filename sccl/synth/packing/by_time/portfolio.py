@@ -1,8 +1,8 @@
-"""The portfolio: other synthesizers, for schedules near the bound where packings are weak.
+"""Schedules of other synthesizers near the bound, for problems where packings are weak.
 
-An allreduce is more than two phases, one after the other (TE-CCL, and limits by steps in process
-groups). On machines of many ranks without structure the cheapest trees cannot be computed, and list
-scheduling (TACOS) comes near the bound as soon as chunks are small.
+An allreduce can be better than two consecutive phases (TE-CCL, and limits by steps in process
+groups). On machines of many ranks without structure, the cheapest trees cannot be computed, and
+list scheduling (TACOS) comes near the bound as soon as chunks are small.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ steps, and effort for each. (Of all ranks two phases are as near. In groups tree
 
 
 def plan_overlapping(request: Request, effort: Effort, units: float, seconds: float) -> Outcome:
-    """Return a schedule of which no phase waits for the other, and the bound of any chunks.
+    """Return an allreduce with overlapping phases, and the lower bound over all chunkings.
 
-    An allreduce of few bytes takes half as long then: all ranks get all contributions, and reduce
-    by themselves.
+    For few bytes this takes half the time: all ranks receive all contributions and reduce them
+    themselves.
 
     Args:
-        seconds: that are left, where time is limited.
+        seconds: Remaining seconds if time is limited.
 
     Raises:
-        InputError: the machine is too large.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: The machine is too large.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     teccl = registry.load("teccl")
     outcome = registry.plan(
@@ -72,10 +72,10 @@ def plan_overlapping(request: Request, effort: Effort, units: float, seconds: fl
 def improve_two_phases(
     request: Request, phases: Solution, effort: Effort, deadline: float
 ) -> Solution:
-    """Return the best of two phases, a schedule of which no phase waits for the other, and trees.
+    """Return the best of two phases, a schedule with overlapping phases, and trees.
 
     Args:
-        deadline: of ``time.perf_counter()``.
+        deadline: Deadline on the clock of ``time.perf_counter()``.
     """
     seconds = deadline - time.perf_counter()
     if seconds <= 0:
@@ -93,10 +93,10 @@ def improve_two_phases(
 
 
 def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterator[Solution]:
-    """Yield allreduces by trees of a few steps, each send as soon as it can.
+    """Yield allreduces by trees of a few steps, with each send as soon as possible.
 
     Args:
-        deadline: of ``time.perf_counter()``.
+        deadline: Deadline on the clock of ``time.perf_counter()``.
     """
     from sccl.transform.retime import schedule_algorithm  # noqa: PLC0415 - NumPy is slow to load
 
@@ -125,14 +125,14 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
 def refine_chunks(
     request: Request, packed: Solution, target_us: Fraction, effort: Effort, left: float
 ) -> Solution:
-    """Return the better of packings and of many chunks of one rank's data for all.
+    """Return the better of a packing and of list schedules with many chunks of one rank's data.
 
-    If there are several chassis, the packed trees enter each once, and each after another one in
-    turn. A list of chunks may enter anywhere. It takes tenths of a second.
+    With several chassis, packed trees enter each chassis once, one chassis after another. A list
+    schedule may enter a chassis anywhere. It takes tenths of a second.
 
     Args:
-        target_us: microseconds at which to stop.
-        left: seconds.
+        target_us: Time at which the search ends, in microseconds.
+        left: Remaining seconds.
     """
     tacos, best, deadline = registry.load("tacos"), packed, time.perf_counter() + left
     for chunks in FINE_CHUNK_COUNTS:
@@ -157,13 +157,13 @@ def plan_by_list_scheduling(
     """Return the best list schedule for some numbers of chunks.
 
     Args:
-        floor: lower bound, microseconds.
-        gap: allowed relative gap to it.
-        deadline: time by ``time.perf_counter()``.
+        floor: Lower bound in microseconds.
+        gap: Allowed relative gap to the bound.
+        deadline: Deadline on the clock of ``time.perf_counter()``.
 
     Raises:
-        InputError: the machine or the collective is not supported.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: The machine or the collective is not supported.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     tacos, best, ended = registry.load("tacos"), None, NOT_STOPPED
     classes = request.spec.at(request.spec.unit).chunk_classes().items()
@@ -204,11 +204,11 @@ def _partial_effort(effort: Effort, units: float | None, seconds: float) -> Effo
 
 
 def _stop_reason(outcome: Inconclusive, effort: Effort) -> StopReason:
-    """Return why it ended, in terms of the user's limit and not of the remaining time."""
+    """Return the stop reason, with the user's time limit instead of the remaining time."""
     is_late = outcome.reason.kind is StopKind.TIMEOUT
     return effort.timeout_reason if is_late else outcome.reason
 
 
 def _with_bound(result: Solution, floor: Fraction, synthesizer: str) -> Solution:
-    """Return the schedule of a synthesizer with the bound of any chunks instead of its own."""
+    """Return a synthesizer's schedule with the bound over all chunkings instead of its own."""
     return Solution(result.plan, result.objective, Bound(Measure.TIME_US, floor, ()), synthesizer)

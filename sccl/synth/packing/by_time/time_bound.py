@@ -122,10 +122,10 @@ def lower_bound_curve(
 
 
 def _equivalent_machines(topology: Topology, model: AlphaModel) -> tuple[Topology, ...]:
-    """Return a machine, and that with links instead of switches where these say the same.
+    """Return the machine, and its equivalent with links instead of switches if it has one.
 
-    The links take both alphas at once. That shifts the budgets of ranks against each other, unless
-    all links of switches have one alpha, and the bytes do not pass while an alpha goes on.
+    A direct link combines both alphas of a path over a switch. This shifts the budgets of ranks
+    against each other, unless all links of switches have one alpha and alphas occupy no links.
     """
     alphas = {k.alpha_us for k in topology.links if max(k.edge) >= topology.ranks}
     if not topology.switches or len(alphas) > 1 or model is AlphaModel.OCCUPIES:

@@ -1,21 +1,21 @@
-"""Lower bounds on time by size: cuts, and prices of links in slots from few programs.
+"""Lower bounds on time by size, from cuts and from prices of links in slots.
 
-Between the sizes of solved programs only proved bounds are used. Let M(T) be the maximum number of
-bytes of a rank's buffer that any chunking can move by T, and T*(L) the minimum time of L bytes
-(``docs/mathematics/time.md``):
+A few programs are solved for prices. Between their sizes only proved bounds are used. Let M(T) be
+the maximum number of bytes of a rank's buffer that any chunking can move by T, and T*(L) the
+minimum time of L bytes (``docs/mathematics/time.md``):
 
-- *One program, many sizes.* Between two times the borders of slots keep their order, and so the
-  possible successors of slots. For all T there the same prices give a cost of D a byte for trees,
-  and of w0 + w1 T for all slots: so M(T) <= (w0 + w1 T) / D, and T*(L) >= (D L - w0) / w1, as long
-  as this lies between the two. After the last change that holds for every longer time.
-- *More bytes take no less time*: M grows with T, so a bound for L holds for all larger sizes.
-- *Fewer bytes take at least their fraction of it*: a plan for L' in T can be slowed down to T L /
-  L' for L > L', with every send that much later and slower, where early bytes wait. So T*(L) / L
-  decreases with L, and T*(L') >= T*(L) L' / L.
+- *One program, many sizes.* In an interval of times the borders of slots keep their order, and so
+  slots keep their possible successors. For all T in it, the same prices give a minimum tree cost
+  of D per byte and a total price of w0 + w1 T for all slots. So M(T) <= (w0 + w1 T) / D, and T*(L)
+  >= (D L - w0) / w1 as long as this lies in the interval. The last interval has no end.
+- *More bytes take no less time.* M grows with T, so a bound for L holds for all larger sizes.
+- *Fewer bytes take at least their fraction of the time.* A plan for L' in T can be slowed down to
+  T L / L' for L > L': every send is later and slower by this factor, and early bytes wait. So
+  T*(L) / L decreases with L, and T*(L') >= T*(L) L' / L.
 
-Prices are about alphas that travel. If
-:func:`sccl.prove.check.time_bounds.is_valid_for_both_alphas` is true of the machine, they bound
-plans in which alphas occupy links, too. Otherwise only cuts are used.
+Prices assume alphas that travel. If
+:func:`sccl.prove.check.time_bounds.is_valid_for_both_alphas` holds for the machine, they also bound
+plans in which alphas occupy links. Otherwise only cuts are used for such plans.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ def compute_bound_curve(
     sizes: Sequence[int],
     effort: float = CURVE_EFFORT_UNITS,
 ) -> CompletionTimeBound:
-    """Return lower bounds on time, by size: by cuts, and by prices where these are stronger.
+    """Return lower bounds on time by size, from cuts, and from prices where they are stronger.
 
     Args:
-        cuts: bounds by cuts of the machine.
-        sizes: bytes of a rank's buffer, ascending, at some of which prices are computed.
-        effort: limit for all of them, in units of some seconds.
+        cuts: Bounds from cuts of the machine.
+        sizes: Bytes of a rank's buffer, ascending. Prices are computed at some of them.
+        effort: Limit for all sizes, in units of some seconds.
 
     Raises:
-        UnreachableError: a chunk cannot reach a rank that wants it.
-        KeyboardInterrupt: the user interrupted.
+        UnreachableError: A chunk cannot reach a rank that wants it.
+        KeyboardInterrupt: The user interrupted.
     """
     if cuts.model is AlphaModel.OCCUPIES and not is_valid_for_both_alphas(topology):
         return cuts
@@ -94,15 +94,15 @@ class _CurveSearch:
     trees: TreesByBorders = field(default_factory=dict)
 
     def is_applicable(self) -> bool:
-        """Return whether prices can say anything: of phases that overlap they do not."""
+        """Return whether prices apply: they do not bound phases that overlap."""
         return self.topology.ranks <= MAX_RANKS and dual_of(self.spec).phases == 1
 
     def fill(self, sizes: Sequence[int]) -> None:
-        """Search at both ends, and in between if the bound at one end is not valid at the other.
+        """Search at both ends, and between two sizes unless their bounds have the same origin.
 
-        It would be useless if the borders are in one order and one price or one cut gives both
-        bounds: the time by a program is convex in the bytes, so in between it lies below its chord,
-        and a cut's time above its chord.
+        With one order of borders and one price line or cut for both sizes, a search in between is
+        useless: the time by a program is convex in the bytes, so it lies below its chord, and the
+        time by a cut lies above its chord.
         """
         samples = {0: self._search_at(sizes[0])}
         if samples[0] is None:
@@ -110,7 +110,7 @@ class _CurveSearch:
         if len(sizes) > 1:
             samples[len(sizes) - 1] = self._search_at(sizes[-1])
         waiting = [(0, len(sizes) - 1)]
-        for low, high in waiting:  # grows while it is walked: the widest come first
+        for low, high in waiting:  # grows in the loop: widest intervals first
             if high - low < 2 or samples[low] == samples[high] or self.effort <= 0:
                 continue
             middle = (low + high) // 2
@@ -120,7 +120,7 @@ class _CurveSearch:
     def _search_at(self, size: int) -> tuple[Fraction, int] | None:
         """Search prices at a size. Return the order of borders there and the origin of the bound.
 
-        None: they cannot be computed.
+        None: prices cannot be computed.
         """
         dual = dual_of(self.spec)
         machine = self.topology.reversed() if dual.on_reversed else self.topology
@@ -129,7 +129,7 @@ class _CurveSearch:
             if not problem.commodities:
                 return None
             engine = select_engine(problem)
-        except TooLargeError:  # cuts alone are known
+        except TooLargeError:  # only cuts are known
             return None
         floor, max_effort = self.curve.us(size), min(self.max_program_effort, self.effort)
         search = LowerBoundSearch(problem, engine, floor, effort=max_effort, trees=self.trees)
@@ -141,14 +141,14 @@ class _CurveSearch:
         return None if begin is None else (begin, self._binding_source(size))
 
     def _binding_source(self, size: int) -> int:
-        """Return the number of the cut or the prices that give the bound of a size."""
+        """Return the number of the cut or price line that gives the bound at a size."""
         times_us = [self.curve.us_by_cuts(size), *(cut.us(size) for cut in self.curve.cuts)]
         times_us += [line.us(size) for line in self.curve.prices]
         return max(range(len(times_us)), key=lambda i: (times_us[i], i))
 
 
 def build_price_line(problem: FlowProblem, proof: SlotPriceProof, size_bytes: int) -> PriceLine:
-    """Return the bound for all sizes by the prices of a proof for one size."""
+    """Return the bound for all sizes from the prices of a proof for one size."""
     packing = proof.packing
     bought = np.array([thing.count for thing in problem.resources]) @ packing.prices
     each = float(bought @ packing.slots.grows[:, 0])

@@ -1,4 +1,4 @@
-"""Certificates of least times: cuts, prices of links in slots, and schedules near them."""
+"""Certificates of minimum times: cuts, prices of links in slots, and schedules near the bounds."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class TimeCertificate:
     """A written certificate of times.
 
     Attributes:
-        file: file of its claims.
-        lower_bounds: proved lower bound for each size, microseconds.
+        file: File of its claims.
+        lower_bounds: Proved lower bound in microseconds for each size.
     """
 
     file: Path
@@ -73,10 +73,10 @@ def write_time_certificate(
     """Write lower bounds on the time of plans at some sizes, and schedules near them.
 
     Args:
-        results: by the bytes of a rank's buffer.
+        results: Result for each size, the bytes of a rank's buffer.
 
     Raises:
-        InputError: the folder cannot be written, or contains another certificate.
+        InputError: The folder cannot be written, or contains another certificate.
     """
     lower_bounds: dict[int, Fraction] = {}
 
@@ -115,10 +115,10 @@ def _schedule_claims(  # noqa: PLR0913, PLR0917 - independent inputs
     result: Solution,
     lower_bound: Fraction,
 ) -> Iterator[Claim]:
-    """Write a schedule, and yield that it is there, and near the least time.
+    """Write a schedule, and yield the claims of its time and of its lower bound.
 
     Raises:
-        ContradictionError: it takes less than the lower bound.
+        ContradictionError: The schedule takes less than the lower bound.
     """
     schedule = result.plan
     assert isinstance(schedule, Schedule)
@@ -139,13 +139,13 @@ def _schedule_claims(  # noqa: PLR0913, PLR0917 - independent inputs
 
 
 class _CutClaims:
-    """The bounds without prices of slots."""
+    """The claims of bounds without prices of slots."""
 
     def __init__(self, topology: Topology, spec: Spec) -> None:
         self.topology, self.spec = topology, spec
         self.time_bound = completion_time_bound(topology, spec)
         self.bandwidth_cuts: tuple[TimeCut, ...] = ()
-        if dual_of(spec).phases > 1 and not topology.switches:  # R/C of all plans is that
+        if dual_of(spec).phases > 1 and not topology.switches:  # this cut gives R/C of all plans
             single_ranks = tuple(frozenset([rank]) for rank in range(topology.ranks))
             share = exchange_demand(spec.at(spec.unit), single_ranks)
             pipes = tuple(
@@ -194,7 +194,7 @@ def _bound_fields(floor: LinearTimeBound) -> dict[str, str]:
 
 
 def _ingress_relay_claim(topology: Topology, dual: Dual, size_bytes: int) -> TimeLateWire | None:
-    """Return the claim for a size by data that arrive late at a chassis. None: no such bound."""
+    """Return the claim for a size from data that arrive late at a chassis. None: none applies."""
     if dual.phases > 1:
         return None
     machine = topology.reversed() if dual.on_reversed else topology
@@ -217,7 +217,7 @@ def _ingress_relay_claim(topology: Topology, dual: Dual, size_bytes: int) -> Tim
 
 
 def price_claim(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:
-    """Return the claim for a size by prices of links in slots. None: no better than cuts."""
+    """Return the claim for a size from prices of links in slots. None: no stronger than cuts."""
     if topology.switches or dual.phases > 1:
         return None
     machine = topology.reversed() if dual.on_reversed else topology
@@ -239,7 +239,7 @@ def price_claim(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWi
 def _exact_price_claim(
     problem: FlowProblem, dual: Dual, size_bytes: int, proof: SlotPriceProof
 ) -> TimePricesWire | None:
-    """Return the exact claim by prices: the time that buys exactly the given bytes."""
+    """Return the exact claim from prices: the largest time that they prove for the given bytes."""
     prices = _slot_prices(problem, proof)
     chunks = problem.collective.chunks * dual.chunk_factor
     goals = None if proof.targets is None else tuple(sorted(proof.targets))
@@ -279,7 +279,7 @@ def _exact_price_claim(
 def _slot_prices(
     problem: FlowProblem, proof: SlotPriceProof
 ) -> list[tuple[ConstraintKey, int, Fraction]]:
-    """Return the price of each constraint in each slot, as whole numbers."""
+    """Return the positive prices of constraints in slots, as whole numbers."""
     keys: dict[frozenset[Edge], tuple[Fraction, ConstraintKey]] = {}
     for key, (edges, rate) in constraint_rates(problem.topology).items():
         edges_, entry = frozenset(edges), keys.get(frozenset(edges))
@@ -306,7 +306,7 @@ def _growing_slot(
     borders: Sequence[Fraction],
     prices: Sequence[tuple[ConstraintKey, int, Fraction]],
 ) -> int | None:
-    """Return the slot that is longer in more time, where one is and has prices."""
+    """Return a priced slot that grows with the total time. None: there is none."""
     longest = max(Fraction(str(link.alpha_us)) for link in topology.links)
     priced = {slot for _, slot, _ in prices}
     for slot, (begin, end) in enumerate(pairwise(borders)):

@@ -135,7 +135,7 @@ def compute_time_limits(  # noqa: PLR0913, PLR0917 - a problem, its limits, and 
 
 
 def point_part(point: TimePoint, file: Path | None) -> TimePointPart:
-    """Return what is printed of a size."""
+    """Return the printed fields of a size."""
     result = point.plan
     plan = result.plan if result else None
     assert plan is None or isinstance(plan, Schedule)
