@@ -1,1 +1,1 @@
-"""Generated code: an algorithm becomes programs of its ranks and C++, CUDA, or HIP projects."""
+"""Generate code: programs of ranks from algorithms, and C++, CUDA, or HIP projects."""

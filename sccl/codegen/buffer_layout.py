@@ -1,7 +1,7 @@
-"""Placement of a collective's chunks in the caller's buffers.
+"""Define the placement of a collective's chunks in the caller's buffers.
 
-A buffer is a row of *blocks* of ``count`` elements each, in MPI's layout. Every block is divided
-into the same number of *parts*. A chunk is one part of one block.
+A buffer is a sequence of *blocks* of ``count`` elements each, in MPI's layout. Each block is
+divided into the same number of *parts*. A chunk is one part of one block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bundle: the lowered algorithms of one generated project, with their switch points by size."""
+"""Build bundles: the lowered algorithms of a generated project, with switch points by size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROOTED = ("broadcast", "gather", "reduce", "scatter")
 NAMED_COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter", *ROOTED)
 
 CostFunction = Callable[[Topology], Costs]
-"""Function from a machine to the costs of a step and of a byte on it."""
+"""Function from a machine to its costs of a step and of a byte."""
 
 SAVED_INSTRUCTIONS = 32
 """Smallest saving of instructions per thread block that justifies a coarser program: 16 us."""
@@ -40,10 +40,10 @@ _PROTOCOL_RESTRICTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class LoweredAlgorithm:
-    """An algorithm with its two programs.
+    """An algorithm with its eager and its direct program.
 
     Attributes:
-        label: Name in messages, which has only letters, digits, dots and hyphens.
+        label: Name in messages, which has only letters, digits, dots, and hyphens.
     """
 
     label: str
@@ -114,6 +114,7 @@ def build_bundle(
     """Build the bundle of algorithms for one number of ranks.
 
     Args:
+        algorithms: Algorithms of the bundle.
         serial: Whether every rank is a single thread.
         protocols: Default protocols by the bytes of a part, until a measurement replaces them.
         costs: Function that returns the costs of an algorithm's machine.
@@ -158,7 +159,7 @@ def _max_slots(algorithms: Iterable[LoweredAlgorithm]) -> int:
 
 
 def _coarsened_programs(algorithms: Sequence[LoweredAlgorithm]) -> list[LoweredAlgorithm]:
-    # Fewer parts save instructions, which dominate the time of small buffers.
+    # Fewer parts need fewer instructions, which dominate the time of small buffers.
     from sccl.codegen.chunk_coarsening import coarsen_chunks  # noqa: PLC0415 - loads NumPy
 
     labels = {lowering.label for lowering in algorithms}
@@ -237,7 +238,7 @@ def c_identifier(name: str) -> str:
 
 
 def safe_label(algorithm: Algorithm) -> str:
-    """Return a name for an algorithm that is safe wherever it is printed or compiled."""
+    """Return a name for an algorithm that is safe in messages and in code."""
     c = algorithm.collective
     root = f"-root{c.root}" if c.root else ""
     return (

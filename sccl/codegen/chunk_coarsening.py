@@ -1,4 +1,4 @@
-"""Coarsen an algorithm: use only some of its parts, for fewer instructions on small buffers."""
+"""Coarsen an algorithm: use only some of its parts, which needs fewer instructions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ parts of the optimal allreduce have 9/7, and 8 have 18/7."""
 
 
 def coarsen_chunks(algorithm: Algorithm) -> Algorithm:
-    """Reduce an algorithm to as few parts of each block as a similar R/C allows.
+    """Reduce an algorithm to few parts of each block, at a similar R/C.
 
-    Each single part of an algorithm is an algorithm for blocks of one part. Parts are added
-    greedily to minimize the load of the busiest link or budget, until R/C is at most
-    :data:`MAX_COST_RATIO` times the original.
+    Each part of an algorithm is an algorithm for blocks of one part. Parts are added greedily to
+    minimize the load of the busiest link or budget, until R/C is at most :data:`MAX_COST_RATIO`
+    times the original.
     """
     layout, collective = build_layout(algorithm.collective), algorithm.collective
     by_part: list[list[Send]] = [[] for _ in range(layout.parts)]

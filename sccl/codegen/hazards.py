@@ -1,7 +1,7 @@
-"""Find data hazards: dependencies between instructions that access one slot.
+"""Find data hazards: unordered accesses of instructions to one slot.
 
-Instructions may be on one rank or on two. The happens-before order of a program's instructions
-holds in every schedule, so an ordered pair of accesses is no hazard.
+The instructions may be on one rank or on two. The happens-before order of a program's instructions
+holds in every schedule, so an ordered pair of accesses is not a hazard.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sccl.errors import JudgeError
 def find_dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int]) -> list[list[int]]:
     """Return the earlier instructions that each instruction of one rank must wait for.
 
-    Covers read-after-write, write-after-read and write-after-write hazards, in place and out of
-    place. An arrival counts as written at its receipt. :func:`protect_remote_writes` adds the waits
-    of senders.
+    This covers read-after-write, write-after-read, and write-after-write hazards, in place and out
+    of place. An arrival counts as written when it is received. :func:`protect_remote_writes` adds
+    the waits of senders.
 
     Args:
-        serial: Instructions in an order that gives the right result.
+        serial: Instructions in an order with a correct result.
         aliased: Output index that shares memory with each input index in place.
     """
     separate = _dependencies(serial, {})
@@ -236,10 +236,10 @@ def build_happens_before(program: Program) -> HappensBefore:
 
 
 class PartOrder:
-    """The partial order that holds no matter which other parts have bytes.
+    """The partial order that holds whichever other parts are empty.
 
-    A program sends, awaits and publishes nothing for a part without bytes. So an order between two
-    instructions has to follow from the blocks and from instructions of their own parts alone.
+    A program sends, awaits, and publishes nothing for a part without bytes. So an order between two
+    instructions must follow from the blocks, and from instructions of their own parts alone.
     """
 
     def __init__(self, program: Program) -> None:
@@ -253,7 +253,7 @@ class PartOrder:
         self._orders: dict[tuple[frozenset[int], int | None], HappensBefore] = {}
 
     def precedes(self, first: Site, then: Site) -> bool:
-        """Return whether ``first`` ends before ``then`` begins, if both have bytes."""
+        """Return whether ``first`` ends before ``then`` begins, if their parts have bytes."""
         return self._order_between(first, then).precedes(first, then)
 
     def is_implied(self, source: Site, site: Site, *, on_rank: bool = False) -> bool:

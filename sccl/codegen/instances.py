@@ -1,4 +1,4 @@
-"""Instances: parallel copies of an algorithm, each on one part of every chunk.
+"""Replicate an algorithm into instances: parallel copies, each on one part of every chunk.
 
 One thread block may not saturate a link, but several do. TACCL (NSDI 2023, section 6.2) lowers its
 algorithms to n *instances*, each with its own thread blocks and channels.
@@ -19,7 +19,7 @@ class Instances:
 
     Attributes:
         algorithm: All instances in one algorithm. Chunk c of instance i is chunk ``i * each + c``,
-            so neighbors in a buffer's block are neighbors in each instance, too.
+            so neighbors in a buffer's block are also neighbors in each instance.
         together: Transfer number of each send that shares a transfer, always within one instance.
         count: Number of instances.
     """
@@ -39,7 +39,7 @@ class Instances:
 
 
 def replicate(algorithm: Algorithm, together: Mapping[Send, int], count: int) -> Instances:
-    """Replicate an algorithm into instances: C and R grow, R/C and S stay.
+    """Replicate an algorithm into instances: C and R are multiplied, R/C and S are unchanged.
 
     Raises:
         CollectiveError: The result would have more chunks than the limit.

@@ -1,9 +1,9 @@
-"""Interpreter: runs a program on NumPy buffers under any schedule of its blocks and reports faults.
+"""Run a program on NumPy buffers under any schedule of its blocks, and report faults.
 
-It shares no code with the passes. It uses only the semantics of instructions and the demand of the
-collective. An instruction takes two moves, so two of them can access a slot at the same time. The
-schedule decides the next move. A check runs programs on numbers that differ for every chunk and
-rank.
+The interpreter shares no code with the passes. It uses only the semantics of instructions and the
+demand of the collective. An instruction takes two moves, its begin and its end, so two instructions
+can access a slot at the same time. The schedule selects the next move. Verification runs programs
+on numbers that differ for each chunk and rank.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Fault:
 
     Attributes:
         kind: ``deadlock``, ``unwritten``, ``race``, ``flag``, ``channel`` or ``wrong``.
+        message: Description in a sentence.
     """
 
     kind: str
@@ -58,12 +59,12 @@ class _Access:
 
 
 class _Prerequisites(NamedTuple):
-    """Prerequisites of an instruction, cached because every end of another one reads them.
+    """Prerequisites of an instruction. They are cached, because each move reads them.
 
     Attributes:
-        after: Instructions of the same rank that have to end first.
-        flags: (rank, flag) pairs that have to be set.
-        entered: Rank that has to enter first, because the instruction writes into its output.
+        after: Instructions of the same rank that must end first.
+        flags: (rank, flag) pairs that must be set.
+        entered: Rank that must enter first, because the instruction writes into its output.
     """
 
     after: tuple[Address, ...]
@@ -78,7 +79,7 @@ class _Prerequisites(NamedTuple):
 
 
 class Interpreter:
-    """State of a run of all ranks of a program."""
+    """The state of a run of all ranks of a program."""
 
     def __init__(
         self, program: Program, inputs: Sequence[Array], op: str, *, in_place: bool
@@ -140,7 +141,7 @@ class Interpreter:
         return all(positions[b] > i for b, i in after)
 
     def move(self, rank: int, block: int) -> None:
-        """Let a rank enter, or a block begin or end its next instruction."""
+        """Make a move: a rank enters, or a block begins or ends its next instruction."""
         if block < 0:
             self._enter(rank)
             self._refresh_movable(range(len(self.opened)))  # any rank may wait for an entry
@@ -225,7 +226,7 @@ class Interpreter:
         )
 
     def output(self, rank: int) -> Array:
-        """Return the output buffer of a rank without the slots that nothing wrote."""
+        """Return the output buffer of a rank, without slots that are not written."""
         slots = len(self.program.layout.outputs[rank]) * len(self.parts)
         pieces = [self.memory.get((rank, Buffer.OUTPUT, i), np.zeros(0)) for i in range(slots)]
         return np.concatenate(pieces) if pieces else np.zeros(0)
@@ -250,11 +251,11 @@ def run_program(
 
     Args:
         program: Program to run.
-        inputs: Input of each rank: a 1-d array of its concatenated blocks, empty without input. All
-            have one type and one number of elements per block.
+        inputs: Input of each rank: a 1-D array of its concatenated blocks, empty without input. All
+            inputs have one type and one number of elements per block.
         op: ``sum``, ``prod``, ``min`` or ``max``.
-        choose: Schedule: function that picks one of n possible moves.
-        in_place: Whether input and output share their memory, as with MPI_IN_PLACE.
+        choose: Schedule: function that selects one of n possible moves.
+        in_place: Whether input and output share memory, as with MPI_IN_PLACE.
     """
     interpreter = Interpreter(program, inputs, op, in_place=in_place)
     interpreter.faults += check_channels(program)
@@ -277,10 +278,10 @@ def run_program(
 
 
 def check_channels(program: Program) -> list[Fault]:
-    """Return a fault for every instruction whose peer is not that of its block.
+    """Return a fault for each instruction whose peer is not that of its block.
 
-    Programs of single threads have none. A reduction of several arrivals belongs to the block of
-    one of them.
+    Programs of single threads have no such faults. A reduction of several arrivals belongs to the
+    block of one of them.
     """
     faults = []
     for rank, rank_program in enumerate(program.ranks):
@@ -328,7 +329,7 @@ def _output_faults(
 
 
 _ELEMENTS = ALIGNMENT_BYTES // 8
-"""Elements of a part, as 64-bit numbers: the smallest count that leaves no part empty."""
+"""Number of 64-bit elements of a part: the smallest number without empty parts."""
 
 
 def find_faults(program: Program) -> list[Fault]:
@@ -341,7 +342,7 @@ def find_faults(program: Program) -> list[Fault]:
 
 
 def _test_inputs(program: Program) -> list[Array]:
-    # No two blocks are equal, and in reductions no two ranks: a misplaced chunk changes the result.
+    # All blocks differ, and in reductions all ranks, so a misplaced chunk changes the result.
     count = program.layout.parts * _ELEMENTS
     inputs = []
     for rank, blocks in enumerate(program.layout.inputs):

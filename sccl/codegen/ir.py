@@ -1,8 +1,8 @@
-"""Intermediate representation: the instructions of every rank over the slots of its buffers.
+"""Define the intermediate representation: instructions of each rank over slots of its buffers.
 
-Push model (SCCL section 4): a sender writes into a slot of the receiver and then sets a flag there,
-one flag for every transfer. A thread block runs its instructions in order. Flags, credits and
-dependencies are the only order between blocks.
+In the push model (SCCL section 4), a sender writes into a slot of the receiver and then sets a flag
+there, one flag for each transfer. A thread block runs its instructions in order. Different blocks
+are ordered only by flags, credits, and dependencies.
 """
 
 from __future__ import annotations
@@ -54,20 +54,21 @@ class Op(StrEnum):
     COPY = "copy"
     """``dst = src``."""
     CREDIT = "credit"
-    """Set ``flag`` at ``peer`` because a slot of this rank that the peer writes is free again."""
+    """Set ``flag`` at ``peer``: the slot of this rank that the peer writes is free again."""
 
 
 class Landing(StrEnum):
-    """Buffer into which senders write the arrivals that belong into the output."""
+    """Buffer into which senders write arrivals for the output."""
 
     OUTPUT = "output"
-    """The output itself: one copy, but the sender has to know that the receiver is ready."""
+    """Direct: into the output. This needs one copy, but senders must wait until the receiver is
+    ready."""
     SCRATCH = "scratch"
-    """Scratch, from which the receiver copies them: eager, no sender waits to begin."""
+    """Eager: into scratch, from which the receiver copies. Senders do not wait to begin."""
 
 
 class Arrival(NamedTuple):
-    """A chunk from ``peer``, complete in ``slot`` of this rank once ``flag`` is set."""
+    """A chunk from ``peer``, which is complete in ``slot`` of this rank when ``flag`` is set."""
 
     peer: int
     flag: int
@@ -113,7 +114,7 @@ class Instruction:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Return (step, turn), which no dependency decreases.
+        """Return (step, turn), a key that never decreases along a dependency.
 
         In a step sends come first, because they carry the values from before the step.
         """
@@ -139,7 +140,7 @@ class Instruction:
         return (Arrival(self.peer, self.flag, landed), *self.arrivals)
 
     def lands(self) -> tuple[Slot, ...]:
-        """Return the slots of this rank with the arrivals that it awaits."""
+        """Return the slots of the arrivals that it awaits."""
         return tuple(arrival.slot for arrival in self.receives())
 
     def awaits(self) -> tuple[int, ...]:
@@ -148,7 +149,7 @@ class Instruction:
         return (*(arrival.flag for arrival in self.receives()), *credit)
 
     def sets(self) -> tuple[int, int] | None:
-        """Return the rank and the flag that it sets there."""
+        """Return the rank and the flag that it sets on that rank. None: it sets no flag."""
         if self.op in (Op.SEND, Op.CREDIT):
             rank, flag = self.peer, self.flag
         else:
@@ -156,7 +157,7 @@ class Instruction:
         return None if rank is None or flag is None else (rank, flag)
 
     def sends(self) -> tuple[int, Slot] | None:
-        """Return the rank and the slot that it writes there."""
+        """Return the rank and the slot that it writes on that rank. None: it writes none."""
         target = self.sets()
         return None if target is None or self.dst is None else (target[0], self.dst)
 
@@ -178,9 +179,10 @@ class RankProgram:
     """Program of one rank.
 
     Attributes:
+        blocks: Thread blocks.
         scratch_slots: Number of scratch slots, each as large as the largest chunk.
         flags: Number of flags that peers set on this rank.
-        saves: Input indices that an in-place call copies aside first.
+        saves: Input indices that an in-place call copies to other memory first.
     """
 
     blocks: tuple[Block, ...]

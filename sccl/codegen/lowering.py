@@ -1,10 +1,10 @@
 """Lower an algorithm to a naive program, which the passes improve.
 
-The first stage finds the moved values: static single assignment over (chunk, rank). It uses the
-judge's definition of a run: all sends of a step carry the values that their senders had before it.
+The first stage finds the moved values: static single assignment over (chunk, rank). Verification
+defines a run in the same way: all sends of a step carry the values that senders had before it.
 
-Every end of a link has one block, and local copies have one more. Every arrival has its own scratch
-slot. Receipt and reduction are separate instructions.
+Each end of a link has one block, and local copies have another one. Each arrival has its own
+scratch slot. Receipt and reduction are separate instructions.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _assign_places(
         if needed and value.operands is not None
     }
     last_read = _last_reads(traced)
-    in_output: dict[tuple[int, int], int] = {}  # the last step in which an output slot is read
+    in_output: dict[tuple[int, int], int] = {}  # last step that reads an output slot
     for number, value in enumerate(traced.values):
         if not traced.needed[number]:
             continue
@@ -262,8 +262,8 @@ class ValueTrace:
 def trace_values(algorithm: Algorithm) -> ValueTrace:
     """Trace the values of a *valid* algorithm. Sends that change nothing create no value.
 
-    Reductions into one place happen in the order of the sends' (step, chunk, src), so floating
-    point results are the same in every run.
+    Reductions into one place are in the order of the sends' (step, chunk, src), so floating-point
+    results are the same in every run.
     """
     collective, traced = algorithm.collective, ValueTrace()
     contributions: list[int] = []  # ranks that contributed to each value, as bits
@@ -286,7 +286,7 @@ def _trace_receive(traced: ValueTrace, contributions: list[int], send: Send, val
     place = (send.chunk, send.dst)
     current = traced.final.get(place)
     if not send.reduce and current is not None and contributions[current] == contributions[value]:
-        return  # the receiver has it already
+        return  # the receiver already has the value
     arrival = traced.add(SsaValue(send.dst, send.chunk, send.step, arrived_from=value))
     contributions.append(contributions[value])
     if send.reduce and current is not None:

@@ -95,8 +95,8 @@ def _merge_instructions(
 def forward_results(program: Program) -> Program:
     """Fuse a RECV_REDUCE and the SEND of its result into one RECV_REDUCE_SEND.
 
-    The fusion requires that nothing else reads the result, that the next step sends it, and that it
-    goes into scratch of the receiver. A write into an output would have to wait for its owner.
+    The fusion requires that nothing else reads the result, that the next step sends it, and that
+    the receiver stores it in scratch. A write into an output would have to wait for its owner.
 
     The SEND happens one step earlier than before, so the slot must be free one step earlier. No
     other arrival uses it at this point, and :func:`reuse_slots` preserves that. Every instruction
@@ -130,8 +130,8 @@ def forward_results(program: Program) -> Program:
 def merge_reductions(program: Program) -> Program:
     """Merge the reductions of several arrivals in one step into one instruction.
 
-    The instruction reads every arrival once and writes the result once, and no thread block waits
-    for another one in between. The order of reduction, and so every rounding, stays. The
+    The instruction reads each arrival once and writes the result once, and no thread block waits
+    for another one in between. The order of reduction is kept, and with it every rounding. The
     instructions are distributed evenly among the blocks that receive these arrivals. If the waits
     would form a cycle, the program is returned unchanged.
     """
@@ -190,7 +190,7 @@ def _merge_chain(rank_program: RankProgram, row: Sequence[Address]) -> Instructi
 def _readers(program: Program, rank: int) -> dict[Address, list[Address]]:
     """Return the readers of every instruction whose result is read and is not an output."""
     code = dict(program.ranks[rank].instructions())
-    held: dict[Slot, Address] = {}  # the instruction that wrote the content of a slot
+    held: dict[Slot, Address] = {}  # instruction that wrote the current content of each slot
     readers: dict[Address, list[Address]] = defaultdict(list)
     for at in _serial_order(program, rank):
         line, landed = code[at], code[at].lands()
@@ -269,16 +269,17 @@ def _rename_slots(line: Instruction, rank: int, renamed: list[dict[int, int]]) -
 
 
 LAG = 4
-"""Sends of a thread block between a send and the wait for the chunk that its peer sends in the same
-turn. The chunk arrives meanwhile, so the block does not wait while it could send."""
+"""Number of sends between a send of a thread block and its wait for the chunk that the peer sends
+in the same turn. The chunk arrives during these sends, so the block does not wait while it could
+send."""
 
 
 def pair_channels(program: Program, *, interleave: bool = True) -> Program:
     """Merge the block that sends to a peer with one that receives, from the same peer if possible.
 
-    Local copies keep their own block. Blocks keep the order of steps. Within a step, the receipt of
-    the n-th chunk of its sender follows the send with number n + :data:`LAG`, so links are busy
-    meanwhile. If waits would form a cycle then, all sends of a step come first.
+    Local copies keep their own block, and blocks keep the order of steps. Within a step, the
+    receipt of the n-th chunk from a sender follows the block's send with number n + :data:`LAG`, so
+    links stay busy. If waits would then form a cycle, all sends of a step come first.
 
     Args:
         program: Program to change.
@@ -305,11 +306,11 @@ def pair_channels(program: Program, *, interleave: bool = True) -> Program:
 
 
 def _instruction_turns(program: Program) -> list[dict[Address, int]]:
-    """Return the turn within its step of every instruction except credits, which come last.
+    """Return the turn within its step of each instruction except credits, which come last.
 
-    The turn of a send is its number. The turn of another instruction is the number of the sends
-    that it awaits plus :data:`LAG`. It follows the sends of its rank that read a slot which it
-    overwrites, and its predecessors in its block, whose order stays.
+    The turn of a send is its number in the step. The turn of another instruction is the largest
+    number of the sends that it awaits, plus :data:`LAG`. It is at least the turn of the sends of
+    this rank that read a slot which the instruction overwrites, and of predecessors in the block.
     """
     turns: list[dict[Address, int]] = [{} for _ in program.ranks]
     for rank, rank_program in enumerate(program.ranks):
@@ -406,13 +407,12 @@ def _merge_blocks(
 
 
 def drop_implied(program: Program) -> Program:
-    """Remove the dependencies that follow from the others.
+    """Remove the dependencies that follow from others.
 
-    They have to follow no matter which parts have bytes (see :class:`PartOrder`). An eager program
-    may run in packets, which do not order memory accesses. Its dependencies have to follow from
-    instructions of the rank alone, except a read of a chunk before a result that contains it
-    overwrites it. These exceptions are removed first, so that no other dependency follows from one
-    of them.
+    They must follow whichever parts are empty (see :class:`PartOrder`). An eager program may run in
+    packets, which do not order memory accesses. So its dependencies must follow from instructions
+    of the same rank alone. The exception is a read of a chunk before a result with this chunk
+    overwrites it. Exceptions are removed first, so that no other dependency relies on them.
     """
     build_happens_before(program)  # raises on a cycle through other parts
     on_rank = program.landing is Landing.SCRATCH
@@ -426,7 +426,7 @@ def _drop_dependencies(program: Program, *, contained: bool, on_rank: bool) -> P
     Args:
         program: Program to change.
         contained: Whether the kind is a read of a chunk before a result that contains it.
-        on_rank: Whether the dependencies have to follow from instructions of their rank alone.
+        on_rank: Whether the dependencies must follow from instructions of their rank alone.
     """
     order = PartOrder(program)
     ranks = []
@@ -460,7 +460,8 @@ def _drop_dependencies(program: Program, *, contained: bool, on_rank: bool) -> P
 def serialize(program: Program) -> Program:
     """Merge all blocks of every rank into one, for machines with one thread per rank.
 
-    In a step every rank begins with the peer after itself, so that not all send to the same one.
+    In each step a rank begins with the peer after itself, so that not all ranks send to the same
+    peer.
     """
     ranks = []
     for rank, rank_program in enumerate(program.ranks):

@@ -1,6 +1,6 @@
-"""Write a project's ``program.json``, and read programs of projects for machines.
+"""Write a project's ``program.json``, and load the programs of projects.
 
-The file has the programs, their scratch, and the switch points.
+The file contains the programs, their scratch sizes, and the switch points.
 """
 
 from __future__ import annotations
@@ -146,10 +146,13 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class LoadedProgram:
-    """A program, and the machine that it is for.
+    """A program and its machine.
 
     Attributes:
-        name: which of those in the file: its algorithm and its protocol.
+        file: File of the program.
+        name: Algorithm and protocol of the program in the file.
+        program: Program.
+        topology: Machine of the program.
     """
 
     file: Path
@@ -159,10 +162,10 @@ class LoadedProgram:
 
 
 def is_project(path: Path) -> bool:
-    """Return whether a path is that of a generated project, or of its programs.
+    """Return whether a path is the folder of a generated project, or its ``program.json``.
 
     Raises:
-        InputError: it is a JSON file that cannot be read.
+        InputError: A JSON file cannot be read.
     """
     if is_folder(path):
         return path_exists(path / PROGRAM_FILE)
@@ -170,14 +173,14 @@ def is_project(path: Path) -> bool:
 
 
 def load_programs(path: Path, machine: str | None) -> list[LoadedProgram]:
-    """Return the programs of a project: of each algorithm the eager and the direct one, judged.
+    """Load and verify the programs of a project: the eager and direct one of each algorithm.
 
     Args:
-        path: its program.json, or its folder.
-        machine: a topology's name or file. None: those that the programs name.
+        path: Folder of the project, or its ``program.json``.
+        machine: Name or file of a topology. None: the topologies that the programs name.
 
     Raises:
-        InputError: it holds none, there is no such machine, or a program is wrong.
+        InputError: There are no programs, the machine does not exist, or a program is wrong.
     """
     file = path / PROGRAM_FILE if is_folder(path) else path
     wire = parse(read_text(file), ProjectWire, str(file))
@@ -213,10 +216,10 @@ def _load_program(
 
 
 def _decode_program(where: str, lowered: LoweredWire, wire: ProgramWire) -> Program:
-    """Return a program, judged.
+    """Decode and verify a program.
 
     Raises:
-        InputError: it contradicts itself, or does something else.
+        InputError: The program is inconsistent, or does not implement its collective.
     """
     if lowered.collective not in collective_names():
         raise FormatError(
@@ -259,7 +262,7 @@ def _decode_program(where: str, lowered: LoweredWire, wire: ProgramWire) -> Prog
 
 
 def _parse_slot(text: str) -> Slot:
-    """Return the slot that a file spells like ``"scratch:3"``."""
+    """Parse a slot such as ``"scratch:3"``."""
     buffer, index = text.split(":")
     return Slot(Buffer(buffer), int(index))
 
@@ -286,7 +289,7 @@ def _decode_instruction(row: InstructionRow) -> Instruction:
 
 
 def _program_faults(wire: ProgramWire, program: Program) -> Iterator[str]:
-    """Yield faults such as missing fields, and unknown ranks and instructions."""
+    """Yield faults of fields: missing ones, and unknown chunks, ranks, and instructions."""
     ranks, chunks = len(program.ranks), program.collective.num_chunks
     for rank, rank_wire in enumerate(wire.ranks):
         lengths = [len(block.instructions) for block in rank_wire.blocks]

@@ -1,9 +1,9 @@
-"""Messages of a program for the simulator.
+"""Build the messages of a program for the simulator.
 
-Local work, flags and credits take no time in this model. A thread block continues after a send when
-its message has started, and after other instructions at once. So each message of a block starts
-after its predecessor, over any link. An instruction also waits for its flags and dependencies, as
-in :mod:`sccl.codegen.interpreter`.
+Local work, flags, and credits take no time in this model. After a send, a thread block continues
+when the message has started, and after other instructions it continues immediately. So each message
+of a block starts after its predecessor, over any link. An instruction also waits for its flags and
+dependencies, as in :mod:`sccl.codegen.interpreter`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_GATE = -1
 
 
 def build_messages(program: Program) -> Messages:
-    """Build the messages of a program, with a gate for each instruction and one more per send.
+    """Build the messages of a program, with one gate for each instruction and another per send.
 
     Messages are numbered by step, chunk, source and destination, like those of algorithms.
     """
@@ -81,7 +81,7 @@ def _gate_edges(
     done: Mapping[Site, int],
     awaited: Mapping[tuple[int, int], Site],
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the gates that open, and for each the gate that counts it."""
+    """Return pairs of gates as two rows: a gate that opens, and a gate that waits for it."""
     opened: list[int] = []
     counted_at: list[int] = []
     for (rank, block, index), line in code.items():

@@ -112,15 +112,15 @@ def _readme_values(made: Bundle, target: str, options: CodegenOptions) -> dict[s
 
 
 def write_project(directory: Path, sources: dict[str, str], *, force: bool = False) -> None:
-    """Write a project into a new folder, or over the project of the same algorithms.
+    """Write a project into a new folder, or over a project of the same algorithms.
 
     Args:
         directory: Folder of the project.
         sources: Text of the files by name.
-        force: Whether to write into any folder. Other files in it stay.
+        force: Whether to write into any folder. Other files in it are kept.
 
     Raises:
-        InputError: The folder holds something else, or cannot be written. Nothing is written then.
+        InputError: The folder has other contents, or cannot be written. Nothing is written then.
     """
     check_can_create(directory)
     if not force:
@@ -129,7 +129,7 @@ def write_project(directory: Path, sources: dict[str, str], *, force: bool = Fal
 
 
 def _check_writable(directory: Path, sources: dict[str, str]) -> None:
-    """Check that a folder is empty or holds the same project."""
+    """Check that a folder is empty or contains the same project."""
     if not directory.is_dir() or not any(directory.iterdir()):
         return
     if not (directory / PROGRAM_FILE).is_file():
@@ -148,7 +148,7 @@ def _check_writable(directory: Path, sources: dict[str, str]) -> None:
 
 
 def _project_digests(program: str) -> tuple[str, list[str]] | None:
-    """Return a project's target and the digests of its algorithms, None if it is unreadable."""
+    """Return a project's target and the digests of its algorithms. None: it is unreadable."""
     try:
         project = parse(program, ProjectWire, PROGRAM_FILE)
     except FormatError:

@@ -1,4 +1,4 @@
-"""Generating code: projects that run algorithms, and schedules by their steps."""
+"""Generate projects that run algorithms, and schedules converted to steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MAX_SENDS = 50_000
-"""Largest number of sends of a plan: the happens-before relation of all pairs is computed."""
+"""Largest number of sends of a plan, because the happens-before order needs all pairs."""
 
 
 class CodegenOutput(Output, frozen=True, kw_only=True):
@@ -45,7 +45,9 @@ class WrittenProject:
     """A written project.
 
     Attributes:
-        plans: Its plans, by file.
+        directory: Folder of the project.
+        target: Name of the target.
+        plans: Plans by file.
         algorithms: The same plans as algorithms in steps, with all sends.
         files: Names of the written files.
     """
@@ -58,12 +60,12 @@ class WrittenProject:
 
     @property
     def ranks(self) -> int:
-        """Return the ranks that it is for."""
+        """Return the number of ranks."""
         return self.algorithms[0].topology.ranks
 
     @property
     def collectives(self) -> tuple[str, ...]:
-        """Return the names of its collectives."""
+        """Return the names of the collectives."""
         return tuple(sorted({a.collective.name for a in self.algorithms}))
 
 
@@ -77,19 +79,23 @@ def write_project_of(  # noqa: PLR0913, PLR0917 - independent inputs
     *,
     force: bool = False,
 ) -> WrittenProject:
-    """Write a project that runs algorithms, and schedules by their steps.
+    """Write a project that runs algorithms, and schedules converted to steps.
 
     Args:
-        plans: Plans by name, for messages.
-        select: Switch points instead of the cost model's, in the notation of ``SCCL_SELECT``.
+        plans: Plans by name. Names are for messages.
+        directory: Folder of the project.
+        target: Name of the target.
+        options: Code generation options.
+        select: Switch points that replace those of the cost model, in the notation of
+            ``SCCL_SELECT``.
         machine: Machine whose costs set the switch points, such as a measured one. None: each
-            algorithm's own.
+            algorithm's own machine.
         force: Whether to write into the folder even if it has other contents.
 
     Raises:
-        InputError: There is no such target, a plan is too large, one fails verification, no steps
-            can express the times of one, they or ``select`` do not fit into one project, or the
-            folder cannot be written.
+        InputError: The target does not exist, a plan is too large or fails verification, a schedule
+            cannot be converted to steps, the plans or ``select`` do not fit into one project, or
+            the folder cannot be written.
     """
     for name, plan in plans.items():
         if plan.num_sends > MAX_SENDS:
@@ -105,6 +111,6 @@ def write_project_of(  # noqa: PLR0913, PLR0917 - independent inputs
 
 
 def codegen_output(written: WrittenProject) -> CodegenOutput:
-    """Return where a project was written."""
+    """Return the JSON output of a written project."""
     inputs = plan_digests(written.plans)
     return build_output(CodegenOutput, written, inputs=inputs, algorithms=len(written.algorithms))

@@ -1,9 +1,10 @@
-"""Protocol that separates consecutive calls in generated code.
+"""Define the protocol that separates consecutive calls in generated code.
 
-A call, or a piece of a long one, is an epoch, numbered from 1. A program orders the instructions of
-one epoch (see :mod:`sccl.codegen.interpreter`). This protocol separates epochs. The templates take
-their numbers and the order of stages from here. ``tests/codegen/test_protocol.py`` verifies that
-consecutive programs are correct in every interleaving and that each part is necessary.
+A call, or a piece of a long call, is an epoch, with numbers from 1. A program orders the
+instructions of one epoch (see :mod:`sccl.codegen.interpreter`), and this protocol separates epochs.
+The templates use the parameters and the order of stages defined here.
+``tests/codegen/test_protocol.py`` verifies that consecutive programs are correct in every
+interleaving, and that each part of the protocol is necessary.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ class Mode(StrEnum):
     """Transport of the chunks of an epoch."""
 
     EAGER = "eager"
-    """Into a slot of scratch of the receiver, then a flag."""
+    """The sender writes into a scratch slot of the receiver, and then sets a flag."""
     DIRECT = "direct"
-    """As EAGER, but chunks of the output are written there."""
+    """As EAGER, but the sender writes chunks of the output into the output."""
     PACKETS = "packets"
-    """Eager without flags: one store writes each word of a chunk with the number of its epoch."""
+    """As EAGER without flags: one store writes a word of a chunk and the number of the epoch."""
 
 
 class Stage(StrEnum):
     """Stages of a rank's entry into an epoch, in this order."""
 
     LEAVE = "leave"
-    """Wait until all its thread blocks, of all slices, have ended the previous epoch."""
+    """Wait until all thread blocks of the rank, of all slices, have ended the previous epoch."""
     CLEAR = "clear"
-    """Clear the packet slots of the *next* epoch, because numbers of epochs wrap around."""
+    """Clear the packet slots of the *next* epoch, because epoch numbers wrap around."""
     OFFER = "offer"
-    """Write the address of its output into the neighbors' windows, if calls are direct."""
+    """Write the address of the rank's output into the neighbors' windows, if calls are direct."""
     ANNOUNCE = "tell"
-    """Notify the neighbors of its entry."""
+    """Notify the neighbors of the entry."""
 
 
 class SendStage(StrEnum):
@@ -45,11 +46,11 @@ class SendStage(StrEnum):
     OPEN = "open"
     """Wait until the peer is in an epoch that allows writes."""
     CREDIT = "credit"
-    """Wait for the slot to be free again, if the program has a credit for it."""
+    """Wait until the slot is free again, if the program has a credit for it."""
     WRITE = "write"
     """Write the chunk."""
     FLAG = "flag"
-    """Set its flag."""
+    """Set the flag of the chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,10 @@ class Protocol:
         behind: Number of epochs that a peer may be behind when its window is written, by mode.
         entry: Stages of a rank's entry into an epoch, in order.
         send: Stages of a thread block's transfer, in order. The receiver awaits the flag.
-        heeded: Whether thread blocks wait for the entry of a rank that clears packets. Otherwise
-            one that is ahead would take an old packet in the next epoch.
-        last: Whether the last thread block of a kernel advances the number of the next epoch, which
-            all have read by then, so that a captured graph can replay calls.
+        heeded: Whether thread blocks wait for the entry of a rank that clears packets. Otherwise a
+            thread block that is ahead would accept an old packet in the next epoch.
+        last: Whether the last thread block of a kernel advances the number of the next epoch, after
+            all blocks have read it, so that a captured graph can replay calls.
     """
 
     copies: int = 2
@@ -89,8 +90,8 @@ PROTOCOL = Protocol()
 def find_neighbors(programs: Iterable[Program], ranks: int) -> tuple[frozenset[int], ...]:
     """Return the ranks that each rank sends to or receives from in some program.
 
-    A writer into a window must hear from its owner, so the relation is symmetric. Other ranks do
-    not write there, so they need no notification.
+    The owner of a window must notify its writers, so the relation is symmetric. Other ranks do not
+    write into the window, so they need no notification.
     """
     peers: list[set[int]] = [set() for _ in range(ranks)]
     for program in programs:

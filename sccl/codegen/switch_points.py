@@ -25,7 +25,7 @@ INSTRUCTION_US = 0.5
 an acquire, or a fence and a flag, each some 0.4 us, and barriers."""
 
 Protocols = Sequence[tuple[str, int]]
-"""Letters of a target's protocols with the smallest bytes of a part that each serves, first 0."""
+"""Letter of each protocol of a target, and the smallest part in bytes for it. The first is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,14 @@ class ModeledProgram:
     """Parameters of an algorithm in the cost model.
 
     Attributes:
+        root: Root rank.
+        steps: S.
+        rounds: R.
+        chunks: C.
         parts: Number of parts of a block.
-        costs: Costs of a step and of a byte on its machine.
-        instructions: Instructions of the busiest thread block, as :func:`longest_block` counts.
-        slot_bytes: Maximum bytes of a part in one piece of a call, None without a limit.
+        costs: Costs of a step and of a byte on the machine.
+        instructions: Number of instructions of the busiest thread block, by :func:`longest_block`.
+        slot_bytes: Maximum bytes of a part in one piece of a call. None: no limit.
     """
 
     root: int
@@ -63,7 +67,7 @@ class ModeledProgram:
         return self.steps * self.costs.alpha_us + self.instructions * INSTRUCTION_US
 
     def time_us(self, size_bytes: float) -> float:
-        """Return the time of a call, each of whose pieces takes the fixed time."""
+        """Return the time of a call in microseconds, with the fixed time for each of its pieces."""
         piece = (self.slot_bytes or math.inf) * self.parts * self.blocks
         fixed = self.fixed_us() * max(1.0, size_bytes / piece)
         return fixed + self.costs.time_us(0, self.cost, size_bytes)
@@ -109,7 +113,7 @@ def _crossover_size(
     Args:
         before: Algorithm of the smaller sizes.
         after: Algorithm of the larger sizes.
-        first: Smallest size for which ``before`` is the fastest.
+        first: Smallest size for which ``before`` is the fastest algorithm.
         last: Smallest size for which ``after`` is the fastest if calls have one piece.
     """
     if before.slot_bytes is None or before.time_us(last) <= after.time_us(last):
@@ -169,7 +173,7 @@ def select_by_costs(
     Args:
         project: Project on disk.
         machine: Machine with the costs.
-        collectives: Identifiers of the collectives to change, all if empty.
+        collectives: Identifiers of the collectives to change. Empty: all.
 
     Raises:
         InputError: The project lacks the links of its algorithms.
@@ -230,7 +234,7 @@ _TEXT = re.compile(rf"{_ENTRY}(;{_ENTRY})*")
 
 @dataclass(frozen=True, slots=True)
 class SwitchPoint:
-    """The smallest block size that a program serves, up to the next switch point.
+    """The smallest block size for which a program is used, up to the next switch point.
 
     Attributes:
         from_bytes: Smallest size of a block.
@@ -281,7 +285,7 @@ class Selection:
         return [f"{name}:{','.join(map(str, s))}" for name, s in self.switches.items()]
 
     def __str__(self) -> str:
-        """Format it for generated code, ``program.json`` and ``SCCL_SELECT``."""
+        """Format the selection for generated code, ``program.json``, and ``SCCL_SELECT``."""
         return ";".join(self.entries())
 
 

@@ -37,6 +37,6 @@ def _create_group(*options: Any) -> Any:
     from sccl.torch_backend.torch_releases import check_release  # noqa: PLC0415 - when it is used
 
     check_release(torch.__version__)
-    from sccl.torch_backend.group import create_group  # noqa: PLC0415 - likewise, and it needs this release
+    from sccl.torch_backend.group import create_group  # noqa: PLC0415 - it needs a supported release
 
     return create_group(*options)

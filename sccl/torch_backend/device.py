@@ -36,8 +36,8 @@ def gloo_group(store: Any, rank: int, size: int, timeout: timedelta, device: Any
         backend = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
     else:
         options = dist.ProcessGroupGloo._Options()  # noqa: SLF001 - torch has no other
-        options._devices = [device]  # noqa: SLF001 - likewise
-        options._timeout = timeout  # noqa: SLF001 - likewise
+        options._devices = [device]  # noqa: SLF001 - torch has no other
+        options._timeout = timeout  # noqa: SLF001 - torch has no other
         backend = dist.ProcessGroupGloo(store, rank, size, options)
     kind = dist.ProcessGroup.BackendType.GLOO
     return _attach_backend(dist.ProcessGroup(store, rank, size), kind, CPU, backend)
@@ -64,7 +64,7 @@ def nccl_group(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
 
 def _attach_backend(group: Any, kind: Any, device: torch.device, backend: Any) -> Any:
     group._set_default_backend(kind)  # noqa: SLF001 - torch has no other
-    group._register_backend(device, kind, backend)  # noqa: SLF001 - likewise
+    group._register_backend(device, kind, backend)  # noqa: SLF001 - torch has no other
     return group
 
 

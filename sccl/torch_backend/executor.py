@@ -246,7 +246,7 @@ class PlanExecutor:
             world = self._channels.group(lane, self._world)
             self._exchanges[id(motif)].run(held.row, world, op.reduce)
         else:
-            assert held.row  # its creation copies the blocks that stay on this rank
+            assert held.row  # creates the row, which copies this rank's own blocks
 
     def _before_wait(self, call: PendingCall) -> None:
         """Wait until a call is issued. Earlier calls of the plan may still have to be submitted.

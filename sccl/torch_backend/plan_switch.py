@@ -68,7 +68,7 @@ FIRST_CALLS, MAX_CALLS = 4, 1024
 from one agreement to the next."""
 
 ALLOCATION_TIMEOUT = timedelta(seconds=20)
-"""Timeout for all ranks to create the connections of a plan, in a thread besides the job's."""
+"""Timeout for all ranks to create the connections of a plan, in a separate thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ class PlanSwitch:
         place = dist.PrefixStore(self._ledger.lane_prefix(version), self._own_store())
         try:
             return PreparedPlan(PlanExecutor(script, self._rank, place, self._timeout, self._soon))
-        except RuntimeError as error:  # torch's own are of this kind
+        except RuntimeError as error:  # torch raises this type
             first = str(error).partition("\n")[0][:200]
             raise InputError(
                 f"the connections that the plan needs are not made: {first}"

@@ -178,7 +178,7 @@ class Recorder:
                 return carry(future)
             return self.wait(number, lambda: carry(future))
 
-        torch._C.Future.wait = wait  # noqa: SLF001 - likewise
+        torch._C.Future.wait = wait  # noqa: SLF001 - torch has no other
 
     def _backward_ends(self) -> None:
         begin = _Timer(self)

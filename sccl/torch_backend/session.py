@@ -45,7 +45,7 @@ class Session:
         self._recorder: Recorder | None = None
         self._first: Any = None
         self.plans: PlanSwitch | None = None
-        self._lives = 0  # number of first groups, whose messages are separate
+        self._lives = 0  # number of groups of all ranks so far, which need separate keys
 
     def joined(self, group: Any, store: Any, timeout: timedelta, make: Callable[..., Any]) -> None:
         """Register a new group. The first one has all ranks.

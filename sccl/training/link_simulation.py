@@ -118,7 +118,7 @@ def _plan_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> 
     """Return the tasks of a plan. Slowed computations take their claimed time.
 
     Raises:
-        ParameterError: Its times come from a table instead of links.
+        ParameterError: The times of the plan come from a table instead of links.
     """
     if plan.costs:
         raise ParameterError(
@@ -152,8 +152,8 @@ class _MotifMessages:
     """The messages of a motif.
 
     Attributes:
-        channel: Number of its channel.
-        messages: Messages, step after step.
+        channel: Number of the channel.
+        messages: Messages in the order of steps.
         order: Order of messages that are ready at the same time, in rotation over receivers.
         schedules: Schedules in sequence, instead of messages.
     """
@@ -237,7 +237,7 @@ def _write_tasks(
     """Add the messages of tasks. Return the range of message numbers of each task.
 
     A task is ready when all its dependencies have ended. A motif also waits for its predecessors in
-    the streams. Launches and computations use clocks of their own.
+    the streams. Launches and computations use separate clocks.
     """
     launches = {channel.name: ceil(channel.launch_us * 1000) for channel in plan.fabric.channels}
     routes: dict[int, int] = {}

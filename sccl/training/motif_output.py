@@ -80,9 +80,13 @@ def motif_output(  # noqa: PLR0913 - independent inputs
     """Return the motifs of a recipe for a collective of ranks 0 to P - 1.
 
     Args:
+        collective: Name of the collective.
+        recipe: Recipe.
+        ranks: P.
         size: Size of a rank's largest buffer, with or without a unit. Several sizes, separated by
             commas, are several collectives, which the recipe merges.
         item_bytes: Bytes of an element.
+        root: Root rank. None: the first rank, if the collective has a root.
 
     Raises:
         InputError: There is no such collective or recipe, or the recipe does not apply.

@@ -88,7 +88,7 @@ def enumerate_options(
         InputError: A group is outside the fabric, or a collective has no option, with the reason.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
-    from sccl.training.options.option_catalog import find_options  # noqa: PLC0415 - likewise
+    from sccl.training.options.option_catalog import find_options  # noqa: PLC0415 - loads Numba
 
     with compiling(first):
         result = find_options(

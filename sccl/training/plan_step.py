@@ -84,7 +84,7 @@ def build_plan_settings(options: PlanOptions) -> PlanSettings:
         InputError: There is no such search, or a number or the table of costs is invalid.
     """
     from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy
-    from sccl.training.planner import PlanSettings  # noqa: PLC0415 - likewise
+    from sccl.training.planner import PlanSettings  # noqa: PLC0415 - loads NumPy
 
     return PlanSettings(
         search=options.search,
@@ -191,7 +191,7 @@ def plan_training(
         KeyboardInterrupt: The user interrupted before there was a plan.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
-    from sccl.training.planner import Planner  # noqa: PLC0415 - likewise
+    from sccl.training.planner import Planner  # noqa: PLC0415 - loads Numba
     from sccl.training.scheduling.merge_search import MergingPlanner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.training.validate.plan_faults import verify_plan  # noqa: PLC0415
 
@@ -316,7 +316,7 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - independent inputs
         KeyboardInterrupt: The user interrupted before any search had ended.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
-    from sccl.training.planner import SEARCHES, Planner  # noqa: PLC0415 - likewise
+    from sccl.training.planner import SEARCHES, Planner  # noqa: PLC0415 - loads Numba
 
     planner = Planner(workload, fabric, settings, lambda doing, *_: on_progress(doing))
     results, ended = list[ComparedSearchPart](), NOT_STOPPED

@@ -55,9 +55,9 @@ class PlanSettings:
 
     Attributes:
         search: One of :data:`SEARCHES`.
-        seconds: Approximate budget, which does not depend on the machine. Options come first, at
-            any cost. Then bounds, with at most a quarter for CP-SAT. The search has the rest, at
-            least a quarter, and the same again if collectives may be merged.
+        seconds: Approximate budget, which does not depend on the machine. Options are always
+            derived completely. Bounds have at most a quarter for CP-SAT. The search has the rest,
+            at least a quarter, and the same again if collectives may be merged.
         max_motifs: Largest number of parts of a collective.
         memory_bytes: Limit for held results. 0: none.
         bitwise: Whether collectives keep their order of reduction.
@@ -131,7 +131,7 @@ class Planner:
     """A search for a plan.
 
     Attributes:
-        best: Best plan and its period so far. None: none.
+        best: Best plan so far, and its period in nanoseconds. None: no plan.
         baseline_ns: Period if ops are issued in the order of submission with their fastest options.
         bound_ns: Lower bound on the period.
         binding: Constraint that gives the bound.

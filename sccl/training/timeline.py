@@ -82,8 +82,7 @@ def _connected_ops(plan: TrainingPlan, waits: Iterable[Dependency]) -> dict[str,
     """Return for each operation a representative of its connected component.
 
     Two operations are connected if one depends on the other, if they use the same stream, or if
-    both
-    communicate and are therefore issued in one order. Separate components may repeat sooner.
+    both communicate and are therefore issued in one order. Separate components may repeat sooner.
     """
     lanes = {op.id: stream_of(op) for op in plan.workload.computation()}
     near: dict[object, list[object]] = defaultdict(list)

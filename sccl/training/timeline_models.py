@@ -3,8 +3,7 @@
 A plan's claimed time reserves shares of resources (:mod:`sccl.training.timeline`). The other models
 are fluid sharing of bandwidth (:func:`simulate_fluid`), and all messages over links
 (:mod:`sccl.training.link_simulation`). All models keep the order of the plan. A motif starts when
-it
-is issued, its predecessors have ended, and each of its ranks has a free stream of the channel.
+it is issued, its predecessors have ended, and each of its ranks has a free stream of the channel.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Code for each target: MPI on the host, CUDA, and HIP."""
+"""Generate code for each target: MPI on the host, CUDA, and HIP."""

@@ -12,8 +12,8 @@ class CodegenOptions:
     """Options of code generation.
 
     Attributes:
-        blocks_per_link: Thread blocks that share the work of one link (GPU targets). None derives
-            the number from each algorithm's use of its links.
+        blocks_per_link: Number of thread blocks that share the work of one link (GPU targets).
+            None: derive the number from each algorithm's use of its links.
         transport: ``kernel``, or ``dma`` for copy engines with one copy per transfer (GPU targets).
     """
 
@@ -31,14 +31,15 @@ SLOT_BYTES = 1024 * 1024
 """Maximum bytes of a scratch slot on a GPU."""
 
 L2_BYTES = 40 * 1024 * 1024
-"""Scratch bytes of one epoch. An H100 has 50 MB of L2, which also has to hold input and output."""
+"""Scratch bytes of one epoch. An H100 has 50 MB of L2 cache, which must also hold input and
+output."""
 
 
 def gpu_slot_bytes(slots: int) -> int:
     """Return the bytes of a scratch slot on GPUs.
 
     Args:
-        slots: Maximum number of slots of a direct program, which serves large buffers (126 on
+        slots: Maximum number of slots of a direct program, which is used for large buffers (126 on
             dgx-h100).
     """
     unit = 64 * 1024
@@ -125,7 +126,7 @@ _SERVED: dict[str, tuple[str, ...]] = {
     "reducescatter": ("Reduce_scatter", "Reduce_scatter_block"),
     "scatter": ("Scatter",),
 }
-"""Functions that ``preload.cpp`` serves, by collective of a bundle."""
+"""Functions that ``preload.cpp`` implements, by collective of a bundle."""
 
 _IRREGULAR = {
     "allgather": "Allgatherv",
@@ -133,15 +134,15 @@ _IRREGULAR = {
     "gather": "Gatherv",
     "scatter": "Scatterv",
 }
-"""Function that ``irregular.cpp`` serves, by collective of a bundle."""
+"""Function that ``irregular.cpp`` implements, by collective of a bundle."""
 
 
 def passthrough_functions(names: Iterable[str], *, barrier: bool) -> list[dict[str, object]]:
-    """Return MPI's variants with the functions that a project passes on and the reasons.
+    """Return, for each variant, the functions that a project passes to MPI, and the reasons.
 
     Args:
         names: Collectives of the project.
-        barrier: Whether the project serves MPI_Barrier.
+        barrier: Whether the project implements MPI_Barrier.
     """
     served_names = [name for name in names if name in _SERVED]
     served = {function for name in served_names for function in _SERVED[name]}
@@ -162,7 +163,7 @@ def _collective_functions(variant: Mapping[str, str]) -> Iterator[tuple[str, tup
             yield name, parameters
     for name in _NEIGHBOR_COLLECTIVES:
         parameters = _FUNCTIONS[name]
-        if name == "Alltoallw":  # its displacements are in bytes, which may exceed int
+        if name == "Alltoallw":  # displacements in bytes may exceed int
             parameters = tuple(half.replace("{displacement}", "MPI_Aint") for half in parameters)
         yield f"Neighbor_{name.lower()}", parameters
 

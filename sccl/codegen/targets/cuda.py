@@ -9,7 +9,8 @@ from sccl.codegen.targets.codegen_options import CodegenOptions
 
 SERIAL = False
 PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES), ("d", 64 * 1024))
-"""Below the last size the second copy costs less than the exchange of addresses of direct calls."""
+"""Below the last size, the second copy of eager calls takes less time than the exchange of
+addresses for direct calls."""
 
 README = {
     "target": "cuda",

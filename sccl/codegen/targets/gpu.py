@@ -1,4 +1,7 @@
-"""Common part of the ``cuda`` and ``hip`` targets, which differ in names of runtime functions."""
+"""Generate the common part of the ``cuda`` and ``hip`` targets.
+
+The targets differ in the names of runtime functions.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,15 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.formatting import format_count
 
 THREADS = 512
-"""Threads of a block: enough outstanding 16-byte loads to saturate a link (SCCL section 4)."""
+"""Number of threads of a block: enough outstanding 16-byte loads to saturate a link (SCCL section
+4)."""
 
 BLOCK_GB_PER_S = 14
-"""Assumed rate of one thread block over a link. Published values for NVLink are 10 to 20, and we
-measured none. A lane of 25 or 27 GB/s gets two blocks."""
+"""Assumed rate of one thread block over a link, in GB/s. Published values for NVLink are 10 to 20.
+The value is not measured. A lane of 25 or 27 GB/s has two blocks."""
 
 PACKET_BYTES = 16 * 1024
-"""Maximum bytes of a chunk that is sent at once in packets."""
+"""Maximum bytes of a chunk in packets."""
 
 PACKET_PART_BYTES = 8 * 1024
 """Maximum bytes of a part in packets. Up to this size, at tens of GB/s, sending twice the bytes is
@@ -162,9 +166,9 @@ def files(
 def link_slices(algorithm: Algorithm, options: CodegenOptions) -> int:
     """Return the number of thread blocks that share the work of a link.
 
-    The default follows the busiest step. All links of a GPU may share its 18 lanes, so an algorithm
-    uses for example two lanes of a link at a time. Such a link needs as many blocks as one of two
-    lanes.
+    The default depends on the busiest step. All links of a GPU may share its 18 lanes, so an
+    algorithm may use, for example, two lanes of a link at a time. Such a link needs as many blocks
+    as a link of two lanes.
     """
     if options.transport == "dma":
         return 1

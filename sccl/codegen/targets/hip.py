@@ -9,8 +9,8 @@ from sccl.codegen.targets.codegen_options import CodegenOptions
 
 SERIAL = False
 PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES))
-"""Never direct by default, because a user's buffer is coarse-grained memory: a running kernel may
-not see the writes of other GPUs in it. The windows are fine-grained."""
+"""There is no direct protocol by default, because buffers of users are coarse-grained memory: a
+running kernel may not see the writes of other GPUs in it. The windows are fine-grained."""
 
 README = {
     "target": "hip",

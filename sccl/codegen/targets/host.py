@@ -16,8 +16,9 @@ from sccl.codegen.targets.rendering import render, template_values
 
 SERIAL = True
 PROTOCOLS: Protocols = (("a", 0),)
-"""Measured at the first use of a communicator, because the size from which one copy by the system
-is faster than two copies through shared memory depends on the machine: from some KiB to never."""
+"""The faster protocol is measured at the first use of a communicator. The size from which one copy
+by the system is faster than two copies through shared memory depends on the machine: from some KiB
+to never."""
 
 SLOT_BYTES = 128 * 1024
 

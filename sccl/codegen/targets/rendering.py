@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 BUFFERS = {Buffer.INPUT: "in", Buffer.OUTPUT: "out", Buffer.SCRATCH: "scratch"}
 
 MAX_NUMBER = 2**16 - 2
-"""Largest number in a field of an instruction. The next one stands for "none"."""
+"""Largest number in a field of an instruction. The next number means "none"."""
 
 INDEX_BITS = 14
-"""Bits of a slot's number. The other two bits of its field are its buffer."""
+"""Number of bits of a slot's number. The other two bits of its field give the buffer."""
 
 _NAMES = {
     "int8": ("std::int8_t", "MPI_INT8_T"),
@@ -134,8 +134,15 @@ class _InstructionRow:
     """A row of the table of instructions.
 
     Attributes:
-        about: Pattern chunk of the block that it moves.
-        other: Slot, or the flag of a send's credit.
+        code: Operation.
+        step: Step of the algorithm.
+        about: Pattern chunk of the block that the instruction moves.
+        peer: Rank, or block of a wait for another block.
+        flag: Flag, or mark that is published or awaited.
+        part: Part of the block.
+        into: Written slot.
+        source: Read slot.
+        other: Second read slot, flag of a credit, or part of a wait for another block.
         parts: Number of parts of a block.
     """
 
@@ -311,10 +318,11 @@ def _collective_values(bundle: Bundle, slices: Mapping[str, int]) -> list[dict[s
 
 
 def _direct_blocks(lowered: LoweredAlgorithm) -> list[list[str]]:
-    """Return the block that each rank gives each rank in a rooted one-step algorithm.
+    """Return tables of the block that each rank sends to each rank in a rooted one-step algorithm.
 
-    The first table has its number among the giver's input blocks, the second among the taker's
-    output blocks, by giver and taker, and -1 for no block. Other algorithms have no table.
+    Both tables are by source and target. The first one has the block's number among the input
+    blocks of the source, and the second one among the output blocks of the target. -1: no block.
+    Other algorithms have no tables.
     """
     algorithm, layout = lowered.algorithm, lowered.eager.layout
     if algorithm.steps > 1 or algorithm.collective.name not in ROOTED:

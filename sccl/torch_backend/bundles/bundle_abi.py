@@ -147,8 +147,8 @@ class BundleCommunicator:
         self._awake = self._waking()
         next(self._awake)
         self._comm = c_void_p()
-        # A function would see a signal before its first line, outside of any `try`, where ctypes
-        # drops exceptions of the handler: a generator continues in its own.
+        # Python may run a signal handler before the first line of a callback, outside of its `try`,
+        # and ctypes drops the exception. A generator resumes inside its `try`.
         self._callbacks = (_Exchange(self._exchange), _Awake(self._awake.send))
         code = self._library.sccl_join(
             meeting.rank, *self._callbacks, None, ctypes.byref(self._comm)

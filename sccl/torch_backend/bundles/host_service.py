@@ -189,7 +189,7 @@ class HostService:
         self.refusal = "it is destroyed"
         if at_once:
             joined.end()
-        if self._queue.close(_END_S if at_once else None):  # else they use shared objects
+        if self._queue.close(_END_S if at_once else None):  # else threads still use it
             joined.leave()
 
     def forget(self) -> None:
@@ -273,7 +273,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - the base class of torch's own grou
         """
         try:
             job()
-        except Exception as error:  # noqa: BLE001 - told to who waits
+        except Exception as error:  # noqa: BLE001 - raised by waits
             self._error = error
         if self._ended is None or self._lock is None:
             return None
@@ -283,7 +283,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - the base class of torch's own grou
         return None if future is None else partial(self._settle, future)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait until results are there.
+        """Wait for the results.
 
         Raises:
             CallError: The call failed, or has not ended within the timeout.
@@ -323,7 +323,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - the base class of torch's own grou
         return self._ended is None or self._ended.is_set()
 
     def is_success(self) -> bool:
-        """Return whether all went well."""
+        """Return whether the call has succeeded."""
         return self.is_completed() and self._error is None
 
     def exception(self) -> Any:

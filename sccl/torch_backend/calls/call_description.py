@@ -107,7 +107,7 @@ def _read_option(name: str, default: Any, opts: Any) -> Any:
 def _reduction(opts: Any) -> str:
     """Return the reduction operator from options, or from an operator in place of options."""
     op = getattr(opts, "reduceOp", opts)
-    # ReduceOp holds its kind, which is a key. Reductions with a factor have none.
+    # The kind of a ReduceOp is its attribute ``op``. Reductions with a factor have no name.
     kind = getattr(op, "op", op)
     return next((name for reduce_kind, name in _REDUCTIONS.items() if reduce_kind == kind), "")
 

@@ -128,7 +128,7 @@ class PendingWork(dist._Work):  # noqa: SLF001 - the base class of torch's own g
         return self._call.future
 
     def is_success(self) -> bool:
-        """Return whether all went well."""
+        """Return whether the call has succeeded."""
         return self.is_completed() and self._call.error is None
 
     def exception(self) -> Any:
@@ -174,7 +174,7 @@ class PlannedWork(PendingWork):
         return True
 
     def is_completed(self) -> bool:
-        """Return whether results are there."""
+        """Return whether the results are available."""
         return bool(self._call.ended.is_set())
 
 
@@ -224,7 +224,7 @@ class DeviceCall(PendingCall):
         try:
             with self._stream_context:
                 self.work = self._carry()
-        except BaseException as error:  # noqa: BLE001 - told to who waits
+        except BaseException as error:  # noqa: BLE001 - raised by waits
             self.error = error
         self.issued.set()
         return True
@@ -273,7 +273,7 @@ class DeviceWork(PendingWork):
         return self._call.work is None or bool(self._call.work.wait(*args, **kwargs))
 
     def is_completed(self) -> bool:
-        """Return whether results are there."""
+        """Return whether the results are available."""
         call = self._call
         return call.issued.is_set() and (call.work is None or bool(call.work.is_completed()))
 
@@ -359,7 +359,7 @@ class PendingOp:
                 self.done[earlier].wait()
             if all(call.error is None for call in self.planned):
                 job()
-        except BaseException as error:  # noqa: BLE001 - told to who waits
+        except BaseException as error:  # noqa: BLE001 - raised by waits
             self._fail(error)
         self.done[motif].set()
         with self._lock:
@@ -376,7 +376,7 @@ class PendingOp:
                 self._row.finish(divide_by=averages)
                 for restore in self._restores:
                     restore()
-        except BaseException as error:  # noqa: BLE001 - told to who waits
+        except BaseException as error:  # noqa: BLE001 - raised by waits
             self._fail(error)
         for call in calls:
             call.end()

@@ -33,7 +33,7 @@ class CarriedWork(dist._Work):  # noqa: SLF001 - the base class of torch's own g
         self._inner = inner
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
-        """Wait until results are there."""
+        """Wait for the results."""
         return bool(self._inner.wait(*args, **kwargs))
 
     def get_future(self) -> Any:
@@ -41,11 +41,11 @@ class CarriedWork(dist._Work):  # noqa: SLF001 - the base class of torch's own g
         return self._inner.get_future()
 
     def is_completed(self) -> bool:
-        """Return whether results are there."""
+        """Return whether the results are available."""
         return bool(self._inner.is_completed())
 
     def is_success(self) -> bool:
-        """Return whether all went well."""
+        """Return whether the call has succeeded."""
         return bool(self._inner.is_success())
 
     def exception(self) -> Any:
@@ -76,7 +76,7 @@ class NamedWork(CarriedWork):
         self._naming = naming
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
-        """Wait until results are there.
+        """Wait for the results.
 
         Raises:
             CallError: The call failed.

@@ -30,16 +30,16 @@ class JobStore(Protocol):
     """
 
     def get(self, key: str) -> bytes | None:
-        """Return a value. None: there is none yet."""
+        """Return the value of a key. None: there is none yet."""
 
     def set(self, key: str, value: bytes) -> None:
         """Write a value."""
 
     def set_if_absent(self, key: str, value: bytes) -> bytes:
-        """Write a value if there is none yet; return the one that is there then."""
+        """Write a value unless the key has one. Return the value of the key."""
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins at 0, and return it."""
+        """Add an amount to a number, which is 0 at first, and return the sum."""
 
 
 class MemoryJobStore:
@@ -50,7 +50,7 @@ class MemoryJobStore:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> bytes | None:
-        """Return a value. None: there is none yet."""
+        """Return the value of a key. None: there is none yet."""
         with self._lock:
             return self._values.get(key)
 
@@ -60,12 +60,12 @@ class MemoryJobStore:
             self._values[key] = value
 
     def set_if_absent(self, key: str, value: bytes) -> bytes:
-        """Write a value if there is none yet; return the one that is there then."""
+        """Write a value unless the key has one. Return the value of the key."""
         with self._lock:
             return self._values.setdefault(key, value)
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins at 0, and return it."""
+        """Add an amount to a number, which is 0 at first, and return the sum."""
         with self._lock:
             total = int(self._values.get(key, b"0")) + amount
             self._values[key] = str(total).encode()
@@ -86,7 +86,7 @@ class TorchJobStore:
         self._store = store
 
     def get(self, key: str) -> bytes | None:
-        """Return a value. None: there is none yet."""
+        """Return the value of a key. None: there is none yet."""
         value = self._call_store(lambda: self._store.get(key) if self._store.check([key]) else None)
         return None if value is None else bytes(value)
 
@@ -97,17 +97,17 @@ class TorchJobStore:
         self._call_store(lambda: self._store.set(key, value))
 
     def set_if_absent(self, key: str, value: bytes) -> bytes:
-        """Write a value if there is none yet; return the one that is there then."""
+        """Write a value unless the key has one. Return the value of the key."""
         return bytes(self._call_store(lambda: self._store.compare_set(key, "", value.decode())))
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins at 0, and return it."""
+        """Add an amount to a number, which is 0 at first, and return the sum."""
         return int(self._call_store(lambda: self._store.add(key, amount)))
 
     def _call_store(self, ask: Any) -> Any:
         try:
             return ask()
-        except RuntimeError as error:  # torch's own are of this kind
+        except RuntimeError as error:  # torch raises this type
             first = str(error).partition("\n")[0][:200]
             raise StoreError(f"the job's store does not answer ({first})") from error
 
@@ -140,7 +140,7 @@ class RemoteJobStore:
         self._store: TorchJobStore | None = None
 
     def get(self, key: str) -> bytes | None:
-        """Return a value. None: there is none yet."""
+        """Return the value of a key. None: there is none yet."""
         return self._call_store(lambda store: store.get(key))
 
     def set(self, key: str, value: bytes) -> None:
@@ -148,11 +148,11 @@ class RemoteJobStore:
         self._call_store(lambda store: store.set(key, value))
 
     def set_if_absent(self, key: str, value: bytes) -> bytes:
-        """Write a value if there is none yet; return the one that is there then."""
+        """Write a value unless the key has one. Return the value of the key."""
         return self._call_store(lambda store: store.set_if_absent(key, value))
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins at 0, and return it."""
+        """Add an amount to a number, which is 0 at first, and return the sum."""
         return self._call_store(lambda store: store.add(key, amount))
 
     def _call_store(self, ask: Callable[[TorchJobStore], T]) -> T:

@@ -191,14 +191,14 @@ class _ScriptCompiler:
         self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, is_single: bool
     ) -> ScriptMotif:
         from sccl.training.motifs import buffer_elements  # noqa: PLC0415 - loads NumPy
-        from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR  # noqa: PLC0415 - likewise
+        from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR  # noqa: PLC0415 - loads NumPy
 
         channel, stream = lane
         item_bytes = ITEM_BYTES[op.dtype]
         size = buffer_elements(motif) * item_bytes
         option = f"{by.channel} {by.carrier}"
         timed = None  # splines of an alltoall have no row
-        if size and not motif.offsets and op == self._calls[op.id]:  # uneven ones vary
+        if size and not motif.offsets and op == self._calls[op.id]:  # uneven sizes vary
             timed = (motif.collective, option, motif.max_group_size, size)
         carrier = by.carrier.partition(COMPLEMENT_SEPARATOR)[0]
         first, last = _block_part(motif)
@@ -249,8 +249,8 @@ class _ScriptCompiler:
     def _planned_transfers(self, motif: Motif, channel: int, item_bytes: int) -> list[_Row]:
         """Return the transfers of a motif's schedules. An allreduce has two in sequence."""
         from sccl.training.motifs import apply_recipe, parse_recipe  # noqa: PLC0415 - loads NumPy
-        from sccl.training.options.motif_costs import MotifCosts  # noqa: PLC0415 - likewise
-        from sccl.transform.levels import algorithm_from_schedule  # noqa: PLC0415 - likewise
+        from sccl.training.options.motif_costs import MotifCosts  # noqa: PLC0415 - loads NumPy
+        from sccl.transform.levels import algorithm_from_schedule  # noqa: PLC0415 - loads NumPy
 
         if self._planner is None:
             from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy

@@ -37,7 +37,7 @@ from sccl.training.bounds.cycle_bounds import Arc, ComputeSpans
 from sccl.training.scheduling.step_problem import FULL_SHARE, CyclicProblem
 
 _EFFORT = 60.0
-"""Time limit of GLOP, in deterministic time of about a second."""
+"""Time limit of GLOP in units of deterministic time, each about a second."""
 
 _PARTS = 720_720
 """Denominator of prices and flows."""

@@ -25,7 +25,7 @@ from sccl.solvers import lp
 from sccl.training.scheduling.step_problem import FULL_SHARE, StepOption, StepProblem
 
 _EFFORT = 10.0
-"""Time limit of GLOP, in deterministic time of about a second."""
+"""Time limit of GLOP in units of deterministic time, each about a second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class MotifCosts:
         self._cost_cache: dict[tuple[object, ...], MotifCost] = {}
         self._sent: dict[tuple[object, ...], StepMessages] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._shapes: dict[int, tuple[Motif, int]] = {}  # keeps them, so that ids are their own
+        self._shapes: dict[int, tuple[Motif, int]] = {}  # keeps motifs alive, so ids stay unique
 
     def carrier_cost(
         self,
@@ -416,7 +416,7 @@ def pattern_of(motif: Motif, ranks: int, item_bytes: int) -> tuple[Spec, int]:
     alltoall, have counts of elements.
 
     Raises:
-        ParameterError: It moves nothing.
+        ParameterError: The motif moves nothing.
     """
     moves = list(motif.moves())
     if not moves:

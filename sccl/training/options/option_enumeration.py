@@ -82,7 +82,7 @@ class OptionEnumerator:
 
     Attributes:
         costs: Costs computed so far.
-        refused: For each collective, by id: refused recipes with reasons.
+        refused: Refused recipes with reasons, for each collective by id.
     """
 
     fabric: Fabric

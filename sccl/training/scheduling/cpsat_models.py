@@ -280,8 +280,8 @@ def solve_period_by_choice(
 ) -> ExactPeriod:
     """Return the smallest period of a step with few collectives, over all choices of options.
 
-    Each choice is bisected by itself. Choices with the smallest lower bound come first, and choices
-    whose lower bound is not below the best period are skipped. Each choice gets half of the
+    Each choice is bisected separately. Choices with the smallest lower bound come first, and
+    choices whose lower bound is not below the best period are skipped. Each choice gets half of the
     remaining budget.
 
     Args:

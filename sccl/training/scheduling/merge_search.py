@@ -145,7 +145,7 @@ class MergingPlanner(Planner):
         )
         try:
             planner.run()
-        except InputError:  # such as too many options for CP-SAT alone
+        except InputError:  # for example too many options for CP-SAT alone
             return
         finally:
             if planner.best is not None:

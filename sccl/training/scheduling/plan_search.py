@@ -200,8 +200,9 @@ class PlannedStep:
     """A plan, and a lower bound.
 
     Attributes:
+        plan: Best plan.
         finish: Completion time of the plan, in ticks.
-        bound: Lower bound in ticks. If CP-SAT proves optimality, it equals that of the plan.
+        bound: Lower bound in ticks. It equals ``finish`` if CP-SAT proves optimality.
     """
 
     plan: StepPlan
@@ -295,7 +296,7 @@ def search_by_cpsat(  # noqa: PLR0913, PLR0917 - same inputs as search_cyclic_pl
 
 
 def refuse_large_problem(problem: CyclicProblem) -> None:
-    """Refuse problems that are too large for CP-SAT alone.
+    """Check that a problem is small enough for CP-SAT alone.
 
     Raises:
         ParameterError: There are too many motifs for the model.

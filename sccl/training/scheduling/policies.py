@@ -120,7 +120,7 @@ def _lifo_keys(window: StepWindow) -> list[tuple[float, ...]]:
 def _next_need_keys(window: StepWindow) -> list[tuple[float, ...]]:
     """Return keys that put inputs of the next computations first.
 
-    For parameters this is the first layer of the next iteration.
+    Parameters are first needed by the first layer of the next iteration.
     """
     return [(*user,) for user in _first_use_keys(window)]
 

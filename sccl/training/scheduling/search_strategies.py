@@ -29,7 +29,7 @@ _SLICE = 500_000
 """Number of motifs that proposals place between two checks for Ctrl-C."""
 
 _RUNS = 4
-"""Number of annealing runs. Each one starts again and cools down by itself."""
+"""Number of annealing runs. Each run cools down separately."""
 
 _TEMPERATURE, _COOLING_LENGTH = 0.02, 250
 """First temperature relative to the best completion time, for runs with at least this number of

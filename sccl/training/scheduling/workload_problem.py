@@ -5,9 +5,9 @@ where dependencies require it. If a host program waits for one collective before
 one, the second depends on the first.
 
 Extra dependencies limit the memory of held results. Results are released in the order of their last
-uses. Before a collective starts, all uses of the oldest results have ended, so many that the later
-results fit into the memory. So the results held at any time are consecutive. This is a restriction:
-other orders may fit as well.
+uses. Before a collective starts, the oldest results must have been used, as many as necessary for
+the later results to fit into the memory. So the results held at any time are consecutive. This is a
+restriction: other orders may fit as well.
 """
 
 from __future__ import annotations
@@ -340,11 +340,12 @@ def memory_waits(
     """Return dependencies under which held results stay within a limit, on every rank.
 
     Args:
-        names: Ids of operations, each after its dependencies.
-        limit_bytes: Limit. 0: none.
+        workload: Workload.
+        names: Ids of operations in topological order.
+        limit_bytes: Limit of held results. 0: none.
 
     Raises:
-        ParameterError: A single result, or the simultaneous inputs of an operation, exceed it.
+        ParameterError: A single result, or the inputs of one operation, exceed the limit.
     """
     if not limit_bytes:
         return ()
