@@ -55,30 +55,30 @@ class _ChunkPattern:
     counts: tuple[int, ...]
 
     def repeat(self, n: int) -> _ChunkPattern:
-        """Return its chunks n times over, for n times the least C."""
+        """Return the pattern repeated n times, for n times the unit."""
         return replace(self, unit=self.unit * n, pre=self.pre * n, post=self.post * n)
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Ranks that do something together. Its first is the root if none is given."""
+    """The ranks of a group. The first one is the default root."""
 
     ranks: list[int]
     root: int | None = None
 
     def spec_for(self, name: str) -> Spec:
-        """Return a collective for as many ranks, from 0."""
+        """Return the collective on the group's number of ranks, numbered from 0."""
         return named_spec(
             name, len(self.ranks), None if self.root is None else self.ranks.index(self.root)
         )
 
 
 def resolve_collective(text: str, ranks: int, root: int | None = None) -> Spec:
-    """Return a collective by name, from the file of one's own (``.json``), or several together.
+    """Return a collective by name, from a file (``.json``), in groups, or several concurrent ones.
 
     Raises:
-        InputError: no such name or file, groups that do not fit the ranks, parts that do not fit
-            one another, or it does not fit a machine of ``ranks`` ranks.
+        InputError: The name or file does not exist, groups do not match the ranks, parts are
+            incompatible, or a file is for another number of ranks.
     """
     if text.endswith(".json") and (not {"+", "*"} & set(text) or Path(text).exists()):
         if root is not None:
@@ -93,15 +93,15 @@ def resolve_collective(text: str, ranks: int, root: int | None = None) -> Spec:
 
 
 def format_in_groups(collective: str | None, groups: str) -> str:
-    """Return the text that :func:`resolve_collective` takes of a collective in groups.
+    """Return the name of a collective in groups for :func:`resolve_collective`.
 
     Args:
-        collective: its name. None: a file of groups names one for each.
+        collective: Its name. None: the file of groups contains a name for each group.
         groups: ``0-3,4-7`` or ``0-3/4-7``, ``0,2,4/1,3,5``, ``2x4``, ``2x4.strided``, or a
             ``.json`` file.
 
     Raises:
-        InputError: the file cannot be read, groups of it overlap, or a collective is missing.
+        InputError: The file cannot be read, its groups overlap, or a collective is missing.
     """
     if groups.endswith(".json"):
         wire = load_groups(Path(groups))
@@ -172,16 +172,16 @@ def remove_rank(text: str, ranks: int, lost: int) -> str:
 
 
 def group_specs(spec: Spec) -> Iterator[tuple[Spec, tuple[int, ...]]]:
-    """Yield the collective of each group, for as many ranks from 0, and these ranks.
+    """Yield the collective of each group on ranks numbered from 0, and the group's ranks.
 
-    In the order of their chunks in the pattern of the whole.
+    Groups are in the order of their chunks in the pattern.
 
     Args:
-        spec: of a collective in groups, or of several together.
+        spec: Collective in groups, or concurrent collectives.
 
     Raises:
-        CollectiveError: a part is from a file, has chunks of a size of its own, or a group whose
-            ranks do not ascend.
+        CollectiveError: A part is from a file, has another chunk size, or has a group whose ranks
+            do not ascend.
     """
     for text, _ in spec.parts:
         name, at, where = text.partition("@")
@@ -195,7 +195,7 @@ def group_specs(spec: Spec) -> Iterator[tuple[Spec, tuple[int, ...]]]:
 
 
 def _ranks_text(ranks: Sequence[int]) -> str:
-    """Return ranks as groups have them: ``0-3,7``."""
+    """Format the ranks of a group: ``0-3,7``."""
     runs = list[list[int]]()
     for rank in ranks:
         if runs and rank == runs[-1][-1] + 1:

@@ -101,7 +101,7 @@ class PriceProof:
         on_reversed: whether the bound is on the reversed topology.
         chunks: C for which the bound is stated.
         rounds: Lower bound on R for this C.
-        prices: (name of a constraint, price), where there is a price.
+        prices: (name of a constraint, price) of constraints with a price.
         cuts: Cuts that bound the cost of the demand. Empty: shortest paths bound it.
     """
 

@@ -23,10 +23,10 @@ from sccl.core.topology import Topology, link_name
 from sccl.errors import ParameterError
 
 MAX_CHUNK_BYTES = 2**50
-"""Guard against typing errors: a PiB."""
+"""Maximum size of a chunk: one PiB, as a guard against typing errors."""
 
 MAX_TICK_PS = 10**12
-"""Longest tick: a second."""
+"""Maximum length of a tick: one second."""
 
 MAX_TICKS = 2**48
 """Maximum ticks of one chunk on one link, so that sums over long schedules fit in 64 bits."""

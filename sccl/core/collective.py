@@ -15,7 +15,7 @@ from sccl.core.topology import to_ranks
 from sccl.errors import CollectiveError, TooLargeError
 
 MAX_CHUNKS = 2**27
-"""Guard against typing errors. The methods have no such limit."""
+"""Maximum number of chunks: a guard against typing errors. The methods have no such limit."""
 
 MAX_COUNT = 2**40
 """Maximum number of elements of a chunk, so that the bytes of all chunks fit in 64 bits."""

@@ -248,7 +248,7 @@ class ClassFrontier:
         scope: The class, as text.
         steps: lower bound on S in the class. None: unknown.
         bandwidth: lower bound on R/C in the class. None: unknown.
-        points: by ascending S, with descending R/C.
+        points: Points by ascending S, with descending R/C.
         limits: lower bounds for every k and C, by number of steps.
         is_complete: whether this is the whole frontier of the class within ``within``.
         within: range of k and C that was searched. None: all.

@@ -112,7 +112,7 @@ class Measurements:
 
     Attributes:
         name: name of the measured machine.
-        timings: by link, in the order of measurement.
+        timings: Timings of links, in the order of measurement.
         source: method and tools of the measurement.
     """
 

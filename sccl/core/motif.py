@@ -48,7 +48,7 @@ class MotifShare:
             first rank to each rank, then those from the second rank, and so on.
         owns: Cells that each place sends (allgather, gather) or receives (reducescatter, scatter).
             In alltoall, the ranks whose data it sends. Empty: all places move all cells.
-        wants: Ranks to whose data each place is the destination, in alltoall. Otherwise empty.
+        wants: Ranks whose data each place receives, in alltoall. Otherwise empty.
         root: Place of the root. None: the collective has no root.
     """
 

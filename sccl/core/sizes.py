@@ -9,7 +9,7 @@ from math import ceil, floor
 from sccl.errors import ParameterError
 
 MAX_SIZE_BYTES = 2**60
-"""Guard against typing errors: an EiB."""
+"""Maximum size: one EiB, as a guard against typing errors."""
 
 _FORM = re.compile(r"(\d{1,19})(?:\.(\d{1,19}))?([KMGTP]?)(i?)(B?)", re.IGNORECASE)
 

@@ -20,7 +20,7 @@ BusIds = Literal["ascending"] | tuple[str, ...]
 _BUS_ID = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])")
 
 MAX_RANKS = 65_536
-"""Guard against typing errors. The methods have no such limit."""
+"""Maximum number of ranks: a guard against typing errors. The methods have no such limit."""
 
 MAX_COST = 1e12
 """Maximum alpha in microseconds, bandwidth in 10^9 bytes per second, and inverse bandwidth. Costs

@@ -11,7 +11,7 @@ from sccl.core.topology import Topology, link_name
 from sccl.errors import ParameterError, TopologyError
 
 MAX_US = 10**12
-"""Guard against typing errors: 11 days."""
+"""Maximum time: 11 days, as a guard against typing errors."""
 
 StepFunction = tuple[tuple[Fraction, Fraction], ...]
 """(from, value): each value holds until the next one begins, and the last one forever."""
@@ -60,7 +60,7 @@ class VariableBandwidth:
     """The bandwidth of links over time: full bandwidth outside the intervals.
 
     Attributes:
-        intervals: if several apply to one link at one time, the smallest fraction counts.
+        intervals: Intervals. Where several overlap on a link, the smallest fraction counts.
         name: name in messages: its file.
     """
 

@@ -98,7 +98,7 @@ class ComputeOp:
 
 @dataclass(frozen=True, slots=True)
 class CommOp:
-    """A collective among some ranks, or among those of several groups at once.
+    """A collective in a group of ranks, or in several groups concurrently.
 
     Attributes:
         group: Global ranks, in the order of the group.

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sccl.formats.program_graph import StepProgram
 
 MAX_BYTES = 2**28
-"""Largest file that is read, in bytes."""
+"""Maximum size of a file, bytes."""
 
 
 class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

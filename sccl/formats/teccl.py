@@ -31,7 +31,7 @@ ROUNDING = 1e-6
 """Tolerance for numerical errors of a solver, such as a volume of 0.9999999999999999."""
 
 MAX_FLOWS = 2**20
-"""Largest number of flows of a schedule that is read."""
+"""Maximum number of flows of a schedule."""
 
 _FLOWS = ("7-Flows", "6-Flows")
 _PATHS = ("8-Chunk paths", "7-chunk paths")

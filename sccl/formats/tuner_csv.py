@@ -35,7 +35,7 @@ MAX_LINE = 254
 """Maximum number of characters of a line: NCCL up to 2.29, and RCCL, read lines into 256 bytes."""
 
 MAX_LINES = 100_000
-"""Largest number of lines of a file that is read."""
+"""Maximum number of lines of a file."""
 
 MAX_SIZE = 2**64 - 1
 """Maximum number of bytes of a call."""

@@ -31,7 +31,7 @@ KINDS = frozenset({"memory", "port", "switch", "none"})
 
 MAX_RANKS = 1024
 MAX_OPERATIONS = 2**20
-"""Largest number of operations of a plan that is read."""
+"""Maximum number of operations of a plan."""
 _MAX_BYTES = 2**40
 
 

@@ -69,8 +69,8 @@ class RankActions:
     """The actions of ranks.
 
     Attributes:
-        by_step: By rank and chunk: actions of each step.
-        copies: By rank and chunk: copies from input to output.
+        by_step: Actions of each step, by rank and chunk.
+        copies: Copies from input to output, by rank and chunk.
         transfers: Transfers of several chunks, by (step, chunk, src, dst) of their sends.
         scratch: Number of scratch places, by rank.
         plain: Number of scratch places with data instead of packets, by rank.
