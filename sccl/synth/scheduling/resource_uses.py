@@ -90,7 +90,7 @@ def find_route_uses(topology: Topology, clock: Clock, crossings: Routes) -> Rout
 
 
 class _MulticastGroups:
-    """Numbers for beginnings of routes, up to each switch that copies and up to the end."""
+    """Numbers for prefixes of routes, up to each switch that copies and up to the end."""
 
     def __init__(self, topology: Topology) -> None:
         ranks = topology.ranks
