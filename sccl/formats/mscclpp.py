@@ -1,10 +1,10 @@
 """Read and write MSCCL++ execution plans: JSON for the executor of MSCCL++ 0.9 and later.
 
-It is the only format that a maintained runtime executes. A plan is one-sided: a rank writes into
-buffers of its peers and signals, over memory channels within a node, and across nodes over port
-channels, which a proxy serves. Every written plan is read again, executed, and checked against all
-limits of the executor, which itself checks few of them. Source: microsoft/mscclpp v0.9.0 and
-1f5f065 (2026-08). See ``mscclpp_plan`` for the limits.
+It is the only format that a maintained runtime executes. Communication is one-sided: a rank writes
+into buffers of its peers and signals them, over memory channels within a node, and over port
+channels, which a proxy serves, across nodes. Every written plan is read again, executed, and
+checked against all limits of the executor, which itself checks few of them. Source:
+microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08). See ``mscclpp_plan`` for the limits.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ BY_SIZE = False
 MIXES = True
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter")
-"""That its executor's own test runs."""
+"""Collectives that the executor's own test runs."""
 
 
 _PACKED = 4
-"""Packets are twice as long as their data, and calls take turns with two halves."""
+"""Ratio of scratch to data: packets are twice as long as their data, and calls alternate between
+two halves.
+"""
 
 
 class Version(StrEnum):
@@ -73,11 +75,11 @@ WRITTEN_FOR = {
 """Version of the code that a plan was checked against. The executor ignores unknown fields."""
 
 _TRIAL_CHUNKS = 1024
-"""Words of a chunk in the size that is tried."""
+"""Number of words of a chunk in the suggested test size."""
 
 
 class PlanProtocol(StrEnum):
-    """Its ways to move data."""
+    """Protocols of the executor for moving data."""
 
     SIMPLE = "Simple"
     LL = "LL"
@@ -122,7 +124,7 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
     """Return a file for each plan.
 
     Raises:
-        InputError: the executor has no such collective, or less room than the plan needs.
+        InputError: The executor does not support the collective, or the plan exceeds its limits.
     """
     files: dict[str, bytes] = {}
     notes: list[str] = []
@@ -153,7 +155,7 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether bytes look like a plan."""
+    """Return whether content looks like a plan."""
     if content.lstrip()[:1] != b"{" or b'"gpus"' not in content:
         return False
     return b'"threadblocks"' in content or is_other_form(content)
@@ -196,7 +198,7 @@ def _build_plan(
     factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
     packets = options.protocol is PlanProtocol.LL
     min_bytes, max_bytes = plan.min_bytes * factor, _max_bytes(gpus, _PACKED if packets else 1)
-    if options.version is Version.V09 and slices > 1:  # it forgets words where slices are empty
+    if options.version is Version.V09 and slices > 1:  # it omits words if slices are empty
         chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
         min_bytes = max(min_bytes, ALIGNMENT * slices * chunks)
     if plan.max_bytes is not None:
@@ -234,8 +236,8 @@ def _checked_file(plan: PlanPart, name: str) -> bytes:
     """Return a plan's file after reading it again, executing it, and checking the rules.
 
     Raises:
-        ParameterError: In place, its writes would overwrite data that are still to be read.
-        JudgeError: It is not valid, which is a defect of this module.
+        ParameterError: In place, its writes would overwrite data before they are read.
+        JudgeError: It is invalid, which is a defect of this module.
     """
     content = format_plan(plan)
     again = parse_plan(content, "the file")

@@ -1,4 +1,4 @@
-"""Patterns made of patterns: beside one another, one after the other, backwards."""
+"""Patterns composed of patterns: in parallel, in sequence, or reversed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _INVERSES = {
 def run_in_parallel(patterns: Sequence[Pattern], delay: int = 0) -> Pattern:
     """Return patterns of one collective that run at once, each on its own part of the data.
 
-    The chunks of each follow those of the one before, so do its steps, by ``delay``.
+    The chunks of each pattern follow those of the previous one. Its steps start ``delay`` steps
+    after those of the previous one.
     """
     chunks = [p.collective.num_chunks for p in patterns]
     first = np.cumsum([0, *chunks])
@@ -51,19 +52,19 @@ def run_in_parallel(patterns: Sequence[Pattern], delay: int = 0) -> Pattern:
 
 
 def split_chunks(pattern: Pattern, pieces: int) -> Pattern:
-    """Return the same sends of chunks that are cut into pieces, which travel together."""
+    """Return the same sends with each chunk cut into pieces, which travel together."""
     return run_in_parallel([pattern] * pieces) if pieces > 1 else pattern
 
 
 def pipeline_chunks(pattern: Pattern, pieces: int) -> Pattern:
-    """Return the same sends of chunks that are cut into pieces, each a step behind the last."""
+    """Return the same sends with each chunk cut into pieces, each a step after the previous."""
     return run_in_parallel([pattern] * pieces, delay=1) if pieces > 1 else pattern
 
 
 def overlay_patterns(
     patterns: Sequence[Pattern], starts: Sequence[int], collective: Collective
 ) -> Pattern:
-    """Return patterns on the same chunks, each from a step of its own on."""
+    """Return patterns on the same chunks as one pattern, each shifted to its first step."""
     return build_pattern(
         collective,
         step=np.concatenate([p.step + at for p, at in zip(patterns, starts, strict=True)]),
@@ -80,13 +81,13 @@ def concatenate_patterns(first: Pattern, then: Pattern, collective: Collective) 
 
 
 def invert_pattern(pattern: Pattern, collective: Collective) -> Pattern:
-    """Return a pattern with every send reversed in place and time (SCCL section 3.5).
+    """Return a pattern with all sends reversed in direction and time (SCCL section 3.5).
 
-    That is valid if each chunk reaches each rank once: a broadcast becomes a reduce, an allgather a
-    reducescatter, a scatter a gather.
+    This is valid if each chunk reaches each rank once: a broadcast becomes a reduce, an allgather a
+    reducescatter, and a scatter a gather.
 
     Args:
-        collective: the collective that the inverse implements, on the same chunks.
+        collective: Collective that the inverse implements, on the same chunks.
     """
     return build_pattern(
         collective,
@@ -99,7 +100,7 @@ def invert_pattern(pattern: Pattern, collective: Collective) -> Pattern:
 
 
 def _request_for(request: Request, spec: Spec, topology: Topology) -> Request:
-    """Return a request for another collective of the same data, shards or all of them."""
+    """Return a request for another collective on the same data, with its buffer size."""
     size = request.size_bytes * spec.unit // request.spec.unit
     return replace(
         request, topology=topology, spec=spec, size_bytes=min(max(size, 1), MAX_SIZE_BYTES)
@@ -107,7 +108,7 @@ def _request_for(request: Request, spec: Spec, topology: Topology) -> Request:
 
 
 def inverse_maker(make: PatternMaker) -> PatternMaker:
-    """Return who makes reducescatter, reduce, gather or scatter, from who makes its inverse."""
+    """Return the maker of a reducescatter, reduce, gather, or scatter from that of its inverse."""
 
     def made(request: Request, pieces: int) -> Pattern:
         """Return the inverse of the pattern for the reversed machine."""
@@ -121,10 +122,10 @@ def inverse_maker(make: PatternMaker) -> PatternMaker:
 
 
 def allreduce_maker(make: PatternMaker) -> PatternMaker:
-    """Return who makes allreduce from who makes allgather: a reducescatter, then an allgather."""
+    """Return the maker of an allreduce (reducescatter, then allgather) from that of allgather."""
 
     def made(request: Request, pieces: int) -> Pattern:
-        """Return both halves. One is the other backwards where links are the same both ways."""
+        """Return both phases. If links are alike both ways, one is the reverse of the other."""
         spec, topology = request.spec, request.topology
         gathers, mirrored = named_spec("allgather", spec.ranks), topology.reversed()
         spread = make(_request_for(request, gathers, topology), pieces)

@@ -20,15 +20,16 @@ def gather_by_dimensions(
 ) -> Pattern:
     """Return an allgather that gathers one dimension after the other.
 
-    A dimension takes one step if all ranks of a line are joined, else goes around a ring.
+    A dimension takes one step if all ranks of a line are linked to each other. Otherwise chunks go
+    around a ring.
 
     Args:
-        collective: an allgather of one chunk per rank.
-        order: of the dimensions.
-        joined: of which dimension all ranks of a line are joined.
-        direction: 1 or -1, around rings.
+        collective: Allgather of one chunk per rank.
+        order: Order of the dimensions.
+        joined: For each dimension, whether all ranks of a line are linked to each other.
+        direction: Direction around rings: 1 or -1.
     """
-    held = np.arange(grid.ranks)[:, None]  # by chunk: the ranks that have it
+    held = np.arange(grid.ranks)[:, None]  # ranks that hold each chunk, shape (chunks, holders)
     parts, begun = [], 0
     for dimension in order:
         targets = [grid.shift(dimension, direction * i)[held] for i in range(grid.sides[dimension])]

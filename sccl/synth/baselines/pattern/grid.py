@@ -1,4 +1,4 @@
-"""Dimensions of machines: ranks as places of a grid."""
+"""Dimensions of machines, with ranks as positions in a grid."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ _GRID_NAME = re.compile(r"([a-z][a-z0-9-]*):([0-9]+(?:x[0-9]+)*)(?:[:@].*)?")
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Ranks as places, numbered so that the last dimension varies fastest.
+    """Positions in a grid, numbered as ranks so that the last dimension varies fastest.
 
     Attributes:
-        sides: how many ranks each dimension has, at least 2.
+        sides: Number of ranks in each dimension, at least 2.
     """
 
     sides: tuple[int, ...]
 
     @property
     def ranks(self) -> int:
-        """Return how many places there are."""
+        """Return the number of positions."""
         return prod(self.sides)
 
     def stride(self, dimension: int) -> int:
-        """Return how far apart neighbours in a dimension are numbered."""
+        """Return the difference between the numbers of neighbors in a dimension."""
         return prod(self.sides[dimension + 1 :])
 
     def coordinates(self, dimension: int) -> AnyIntArray:
-        """Return the place of each rank in a dimension."""
+        """Return the coordinate of each rank in a dimension."""
         return np.arange(self.ranks) // self.stride(dimension) % self.sides[dimension]
 
     def shift(self, dimension: int, by: int) -> AnyIntArray:
-        """Return the rank that lies so far on from each in a dimension, around its end."""
+        """Return, for each rank, the rank ``by`` positions further in a dimension, cyclically."""
         at, side = self.coordinates(dimension), self.sides[dimension]
         return np.arange(self.ranks) + ((at + by) % side - at) * self.stride(dimension)
 
 
 def find_grid(topology: Topology) -> Grid | None:
-    """Return the dimensions of a machine, by its name or its chassis. None: it has none.
+    """Return the dimensions of a machine from its name or its chassis. None: it has none.
 
-    On a machine with chassis of one size, with consecutive ranks, they are the chassis and the
-    ranks within one. On generated machines they are the sides, the outermost first.
+    On generated machines they are the sides, the outermost first. On other machines whose chassis
+    have one size and consecutive ranks, they are the chassis and the ranks of each chassis.
     """
     sides = _named_sides(topology.name)
     if prod(sides) != topology.ranks:
@@ -63,7 +63,7 @@ def require_grid(algorithm: str, topology: Topology) -> Grid:
     """Return the dimensions of a machine.
 
     Raises:
-        TopologyError: it has none.
+        TopologyError: The machine has no dimensions.
     """
     grid = find_grid(topology)
     if grid is None:

@@ -1,4 +1,4 @@
-"""Compute the remaining bandwidth of links, whether they join all ranks, and a lower bound."""
+"""The remaining capacity of links, a check of links, and a lower bound on a pattern's time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sccl.synth.baselines.pattern.send_pattern import Pattern
 
 
 class RemainingCapacity:
-    """The remaining capacity of a round of the bandwidth relation during placement."""
+    """The remaining capacity of all constraints in a round."""
 
     def __init__(self, topology: Topology) -> None:
         constraints = topology.constraints()
@@ -23,33 +23,33 @@ class RemainingCapacity:
                 self._constraints_of[edge].append(number)
 
     def free_chunks(self, edge: Edge) -> int:
-        """Return how many chunks still fit on a link. 0: none, or there is no such link."""
+        """Return how many more chunks a link can carry. 0: none, or there is no such link."""
         return min((self._free[number] for number in self._constraints_of.get(edge, ())), default=0)
 
     def reserve(self, edge: Edge) -> None:
-        """Place a chunk on a link."""
+        """Reserve capacity for a chunk on a link."""
         for number in self._constraints_of[edge]:
             self._free[number] -= 1
 
     def release(self, edge: Edge) -> None:
-        """Take a chunk back from a link."""
+        """Release the capacity of a chunk on a link."""
         for number in self._constraints_of[edge]:
             self._free[number] += 1
 
     def reset(self) -> None:
-        """Begin a round again."""
+        """Release all capacity."""
         self._free = list(self._capacity)
 
 
 def check_links(algorithm: str, topology: Topology, max_ranks: int) -> None:
-    """Check that an algorithm that goes over a machine's own links can do so.
+    """Check that an algorithm can run over a machine's own links.
 
     Args:
-        max_ranks: ranks that it takes.
+        max_ranks: Largest number of ranks that the algorithm supports.
 
     Raises:
-        TopologyError: it has switch nodes, or a rank does not reach another.
-        TooLargeError: it has too many ranks.
+        TopologyError: The machine has switch nodes, or a rank does not reach another.
+        TooLargeError: The machine has too many ranks.
     """
     where = f"topology {topology.name!r}"
     if topology.switches:
@@ -71,7 +71,7 @@ def check_links(algorithm: str, topology: Topology, max_ranks: int) -> None:
 
 
 def link_bound_us(pattern: Pattern, topology: Topology, size_bytes: int) -> float:
-    """Return a lower bound on the time of a pattern, however it is divided into more pieces.
+    """Return a lower bound on the time of a pattern for any number of pieces.
 
     A link carries the bytes of its hops one after the other, and the last byte arrives one alpha
     later. Hops between ranks without a link are ignored.

@@ -1,4 +1,4 @@
-"""Trees that grow over a machine's links, step by step, as compiled code."""
+"""Compiled loops that grow trees over a machine's links, step by step."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from sccl.core.topology import Topology
 
 
 class GrowingTrees(NamedTuple):
-    """A tree from each rank.
+    """A growing tree from each rank.
 
     Attributes:
-        order: by root: the ranks that its tree has, in the order in which they came.
-        size: by root: how many these are.
-        has_rank: by root and rank: whether the tree has it.
-        first_open: by root: the place in ``order`` before which no rank leads to a new one.
+        order: Ranks of each tree in the order in which they joined, shape (roots, ranks).
+        size: Number of ranks of each tree, shape (roots,).
+        has_rank: Whether each tree contains each rank, shape (roots, ranks).
+        first_open: Position in ``order`` before which no rank has a link to a rank outside the
+            tree, shape (roots,).
     """
 
     order: Int32Array
@@ -29,7 +30,7 @@ class GrowingTrees(NamedTuple):
 
     @classmethod
     def of(cls, ranks: int) -> GrowingTrees:
-        """Return trees that have their roots only."""
+        """Return trees that contain only their roots."""
         order = np.zeros((ranks, ranks), dtype=np.int32)
         order[:, 0] = np.arange(ranks)
         size, first = np.ones(ranks, dtype=np.int32), np.zeros(ranks, dtype=np.int32)
@@ -37,14 +38,14 @@ class GrowingTrees(NamedTuple):
 
 
 class LinkBandwidth(NamedTuple):
-    """The links of a machine, and the bandwidth relation over them.
+    """The links of a machine and the constraints on their bandwidth.
 
     Attributes:
-        first_link: by rank: the place of its first link. Links are numbered as in the topology.
-        link_target: by link: the rank to which it leads.
-        constraint_start: by link: the place in ``link_constraints`` of its first constraint.
-        link_constraints: the constraints of each link.
-        chunks: by constraint: the chunks that it carries in a round.
+        first_link: Index of the first link of each rank. Links are numbered as in the topology.
+        link_target: Destination of each link.
+        constraint_start: Index in ``link_constraints`` of the first constraint of each link.
+        link_constraints: Constraints of each link, concatenated.
+        chunks: Number of chunks that each constraint allows in a round.
     """
 
     first_link: Int32Array
@@ -55,7 +56,7 @@ class LinkBandwidth(NamedTuple):
 
     @classmethod
     def of(cls, topology: Topology) -> LinkBandwidth:
-        """Return those of a machine without switch nodes."""
+        """Return the links and constraints of a machine without switch nodes."""
         number = {link.edge: i for i, link in enumerate(topology.links)}
         over: list[list[int]] = [[] for _ in number]
         for c, constraint in enumerate(topology.constraints()):
@@ -73,13 +74,13 @@ class LinkBandwidth(NamedTuple):
 
 
 class GrowthRound(NamedTuple):
-    """The state of each tree in a round.
+    """The state of all trees in a round.
 
     Attributes:
-        size_before: by root: number of ranks in its tree when the round began.
-        free_chunks: by constraint: its remaining capacity.
-        place: by root: the place in ``order`` of the rank whose links are tried.
-        link: by root: the link that is tried next.
+        size_before: Number of ranks of each tree at the start of the round, shape (roots,).
+        free_chunks: Remaining capacity of each constraint, shape (constraints,).
+        place: Position in ``order`` of the rank whose links are tried, shape (roots,).
+        link: Link that each tree tries next, shape (roots,).
     """
 
     size_before: Int32Array
@@ -90,7 +91,7 @@ class GrowthRound(NamedTuple):
 
 @compiled
 def _skip_exhausted(root: int, trees: GrowingTrees, begin: Int32Array, ends: Int32Array) -> None:
-    """Move ``first`` of a tree on to a rank from which a link leads to a new one."""
+    """Advance ``first_open`` of a tree to a rank with a link to a rank outside the tree."""
     order, size, reached, first = trees
     while first[root] < size[root] - 1:
         rank = order[root, first[root]]
@@ -102,7 +103,7 @@ def _skip_exhausted(root: int, trees: GrowingTrees, begin: Int32Array, ends: Int
 
 @compiled
 def _next_link(root: int, trees: GrowingTrees, bandwidth: LinkBandwidth, now: GrowthRound) -> int:
-    """Return the next link of a tree that is free and leads to a new rank, -1 if there is none."""
+    """Return the next link of a tree that has capacity and leads to a new rank. -1: none."""
     begin, ends, over_begin, over, _ = bandwidth
     before, left, place, link = now
     while place[root] < before[root]:
@@ -125,7 +126,7 @@ def _next_link(root: int, trees: GrowingTrees, bandwidth: LinkBandwidth, now: Gr
 
 @compiled
 def grow_round(trees: GrowingTrees, bandwidth: LinkBandwidth) -> Int32Array:
-    """Let trees take turns to add a link each, in one round; return rows (root, src, dst)."""
+    """Let trees add one link each in turn until a round is full. Return rows (root, src, dst)."""
     order, size, reached, first = trees
     begin, ends, over_begin, over, chunks = bandwidth
     ranks, now = len(size), GrowthRound(size.copy(), chunks.copy(), first.copy(), first.copy())

@@ -1,4 +1,4 @@
-"""Exchanges of pairs of ranks over doubled distances, and the handling of ranks beyond 2^k."""
+"""Exchanges between pairs of ranks at doubling distances, and ranks beyond a power of two."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sccl.synth.baselines.pattern.send_pattern import Pattern, build_pattern
 
 
 def require_power_of_two(algorithm: str, ranks: int, instead: str) -> int:
-    """Return the exponent of a number of ranks.
+    """Return the exponent of a number of ranks that is a power of two.
 
     Args:
-        instead: alternative to suggest if it has none, as a clause.
+        instead: Alternative to suggest otherwise, as a clause.
 
     Raises:
-        ParameterError: it is no power of two.
+        ParameterError: The number is not a power of two.
     """
     if ranks & (ranks - 1):
         below = 1 << (ranks.bit_length() - 1)
@@ -34,17 +34,17 @@ def require_power_of_two(algorithm: str, ranks: int, instead: str) -> int:
 def recursive_doubling(collective: Collective, members: AnyIntArray) -> Pattern:
     """Return the recursive doubling of blocks among 2^k members, each of which begins with one.
 
-    In step i the members whose numbers differ in bit i give each other all they have. Block b is
-    every chunk c with c mod 2^k = b, and begins at member b.
+    In step i, members whose numbers differ in bit i send each other all their blocks. Block b
+    consists of all chunks c with c mod 2^k = b, and begins at member b.
 
     Args:
-        collective: of which only the number of chunks is used, a multiple of 2^k.
-        members: their ranks.
+        collective: Only its number of chunks is used, a multiple of 2^k.
+        members: Ranks of the members.
     """
     blocks, parts = np.arange(len(members)), []
     for i in range(int(math.log2(len(members)))):
         low = np.arange(2**i)
-        holder = (blocks[:, None] >> i << i) | low  # who has got block b in the steps before
+        holder = (blocks[:, None] >> i << i) | low  # holders of block b after the previous steps
         parts.append(np.stack(np.broadcast_arrays(i, blocks[:, None], holder, holder ^ 2**i)))
     step, block, src, dst = np.concatenate([part.reshape(4, -1) for part in parts], axis=1)
     repeats = np.arange(0, collective.num_chunks, len(members))[:, None]
@@ -54,7 +54,7 @@ def recursive_doubling(collective: Collective, members: AnyIntArray) -> Pattern:
 
 
 def exchange_sums(collective: Collective, members: AnyIntArray) -> Pattern:
-    """Return how 2^k members, each with a part of the sum, give each other all of it k times."""
+    """Return the k exchanges after which 2^k members, each with a part of the sum, have it all."""
     bits = np.arange(int(math.log2(len(members))))
     numbers = np.arange(len(members))
     return build_pattern(
@@ -68,9 +68,9 @@ def exchange_sums(collective: Collective, members: AnyIntArray) -> Pattern:
 
 
 def fold_ranks(ranks: int) -> tuple[AnyIntArray, AnyIntArray]:
-    """Return the 2^k ranks that stay, and those that give theirs to the next rank beforehand.
+    """Return the 2^k ranks that stay, and the others, which first send data to the next rank.
 
-    Source: Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, of allreduce.
+    Source: Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, for allreduce.
     """
     stay = 1 << (ranks.bit_length() - 1)
     surplus = 2 * np.arange(ranks - stay)
@@ -78,9 +78,10 @@ def fold_ranks(ranks: int) -> tuple[AnyIntArray, AnyIntArray]:
 
 
 def add_folded_ranks(pattern: Pattern, surplus: AnyIntArray) -> Pattern:
-    """Return an allreduce of the ranks that stay, with those that give theirs to the next rank.
+    """Return an allreduce of the ranks that stay, extended to the other ranks.
 
-    That takes a step before, and one after, in which they get the result.
+    In an extra first step, each of the others sends its data to the next rank. In an extra last
+    step it receives the result.
     """
     if not len(surplus):
         return pattern
@@ -94,14 +95,14 @@ def add_folded_ranks(pattern: Pattern, surplus: AnyIntArray) -> Pattern:
 
 
 def butterfly_allgather(collective: Collective, peers: AnyIntArray, algorithm: str) -> Pattern:
-    """Return the allgather in which ranks give their peers of each step all missing chunks.
+    """Return the allgather in which ranks send their peer of each step all chunks it lacks.
 
     Args:
-        collective: an allgather of one chunk per rank.
-        peers: by step, the peer of every rank.
+        collective: Allgather of one chunk per rank.
+        peers: Peer of each rank in each step, shape (steps, ranks).
 
     Raises:
-        ParameterError: some rank lacks a chunk in the end.
+        ParameterError: Some rank lacks a chunk at the end.
     """
     held, parts = np.eye(collective.ranks, dtype=np.bool_), []
     for step, peer in enumerate(peers):
@@ -118,11 +119,11 @@ def butterfly_allgather(collective: Collective, peers: AnyIntArray, algorithm: s
 
 
 def butterfly_alltoall(collective: Collective, peers: AnyIntArray) -> Pattern:
-    """Return the alltoall over a butterfly: chunks cross to the half in which they are wanted.
+    """Return the alltoall over a butterfly: chunks cross to the half of their destination.
 
     Args:
-        collective: an alltoall of 2^k ranks and as many chunks of each.
-        peers: of each of the k steps, whom every rank exchanges with.
+        collective: Alltoall of 2^k ranks with 2^k chunks each.
+        peers: Peer of each rank in each of the k steps, shape (k, ranks).
     """
     ranks = collective.ranks
     reach = [np.eye(ranks, dtype=np.bool_)]

@@ -21,10 +21,10 @@ MAX_INTERPRETED_SENDS = 2**14
 
 
 def verify_pattern(pattern: Pattern) -> Pattern:
-    """Return a pattern if it passes verification, with any hops.
+    """Return a pattern if it passes verification. Its hops may join any ranks.
 
     Raises:
-        JudgeError: it does not satisfy its collective.
+        JudgeError: The pattern does not satisfy its collective.
     """
     p = pattern
     if p.num_sends >= MAX_INTERPRETED_SENDS:
@@ -38,7 +38,7 @@ def verify_pattern(pattern: Pattern) -> Pattern:
 
 
 def _hop_topology(pattern: Pattern) -> Topology:
-    """Return the machine that has a link for each hop of a pattern."""
+    """Return the machine with one link for each hop of a pattern."""
     ranks = pattern.collective.ranks
     hops = np.unique(pattern.src.astype(np.int64) * ranks + pattern.dst).tolist()
     links = tuple(Link(hop // ranks, hop % ranks, 1, 1.0, 1.0) for hop in hops)
@@ -46,12 +46,12 @@ def _hop_topology(pattern: Pattern) -> Topology:
 
 
 def to_logical_algorithm(pattern: Pattern) -> Algorithm:
-    """Return a pattern as an algorithm of the machine in which all pairs of ranks are joined.
+    """Return a pattern as an algorithm for the machine with links between all pairs of ranks.
 
-    It is not judged.
+    It is not verified.
 
     Raises:
-        ParameterError: there are more ranks than such a machine may have.
+        ParameterError: There are more ranks than such a machine may have.
     """
     return _build_algorithm(pattern, resolve_topology(f"full:{pattern.collective.ranks}"))
 
@@ -113,10 +113,10 @@ def _build_algorithm(pattern: Pattern, topology: Topology) -> Algorithm:
 
 
 def rounds_per_step(pattern: Pattern, topology: Topology) -> tuple[int, ...]:
-    """Return the rounds that each step of a pattern needs on a machine. At least one.
+    """Return the number of rounds of each step of a pattern on a machine, at least 1.
 
     Raises:
-        TopologyError: a hop is no link of the machine.
+        TopologyError: A hop is not a link of the machine.
     """
     links = hop_links(pattern, topology)
     number = {link.edge: i for i, link in enumerate(topology.links)}
@@ -130,10 +130,10 @@ def rounds_per_step(pattern: Pattern, topology: Topology) -> tuple[int, ...]:
 
 
 def hop_links(pattern: Pattern, topology: Topology) -> NDArray[np.int64]:
-    """Return the place in ``topology.links`` of the link of each send.
+    """Return the index in ``topology.links`` of the link of each send.
 
     Raises:
-        TopologyError: one has none.
+        TopologyError: A hop is not a link of the machine.
     """
     places = link_indices(pattern.src, pattern.dst, topology)
     missing = np.flatnonzero(places < 0)
@@ -153,7 +153,7 @@ def is_direct(pattern: Pattern, topology: Topology) -> bool:
 
 
 def link_indices(src: AnyIntArray, dst: AnyIntArray, topology: Topology) -> NDArray[np.int64]:
-    """Return the places in ``topology.links`` of links with these ends, -1 where there is none."""
+    """Return the indices in ``topology.links`` of links with these ends, or -1."""
     nodes = topology.ranks + len(topology.switches)
     codes = np.array([link.src * nodes + link.dst for link in topology.links], dtype=np.int64)
     wanted = np.asarray(src, dtype=np.int64) * nodes + dst  # links are sorted by their ends

@@ -118,17 +118,17 @@ class PlacedBaseline:
 
     @property
     def plan(self) -> Algorithm | Schedule:
-        """Return the algorithm; where there is none, the schedule."""
+        """Return the algorithm, or the schedule if there is none."""
         return self.algorithm or self.schedule
 
     @property
     def finish_us(self) -> Fraction:
-        """Return when the last chunk arrives, microseconds."""
+        """Return the arrival time of the last chunk in microseconds."""
         return Fraction(self.schedule.finish * self.schedule.tick_ps, 10**6)
 
     @property
     def gap(self) -> Fraction | None:
-        """Return by which part of the least time it is above it. None: that is not known, or 0."""
+        """Return the relative gap to the lower bound. None: the bound is unknown, or 0."""
         return self.finish_us / self.lower_bound_us - 1 if self.lower_bound_us else None
 
 
@@ -154,11 +154,11 @@ def _baseline_part(name: str) -> BaselinePart:
 def place_baseline(
     name: str, request: Request, pieces: int, model: AlphaModel, stepping: StepAlignment
 ) -> PlacedBaseline:
-    """Return a classical algorithm on a machine, with its times, judged.
+    """Return a classical algorithm on a machine with its times, verified.
 
     Raises:
-        InputError: there is none of that name, it does not serve the machine or the collective, or
-            the size or the machine is too large.
+        InputError: The name is unknown, the algorithm does not support the machine or the
+            collective, or the size or the machine is too large.
     """
     topology = request.topology
     pattern = baselines.make_pattern(name, request, pieces)
@@ -177,12 +177,12 @@ def place_baseline(
 def time_pattern(
     pattern: Pattern, request: Request, model: AlphaModel, stepping: StepAlignment
 ) -> Schedule:
-    """Return a pattern with its times at the request's size, not judged.
+    """Return a pattern with its times at the request's size, not verified.
 
-    Sizes that do not divide into its chunks are rounded up.
+    Sizes that are not a multiple of the number of chunks are rounded up.
 
     Raises:
-        InputError: the size is too large, or nothing leads to where a hop goes.
+        InputError: The size is too large, or the destination of a hop cannot be reached.
     """
     topology, chunk = request.topology, -(-request.size_bytes // pattern.collective.chunks)
     tick = finest_tick(topology, chunk, pattern.num_sends * MAX_ROUTE)

@@ -1,4 +1,4 @@
-"""Patterns in process groups: each by itself, on the links that its own ranks have, all at once."""
+"""Patterns in process groups: all groups at once, each on the links among its own ranks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def pattern_in_groups(
     """Return the patterns of an algorithm in each of several groups, as one pattern.
 
     Args:
-        request: of a collective in groups, or of several.
-        makers: from the name of a collective to the function that makes its pattern.
+        request: Request for one or several collectives in groups.
+        makers: Function from the name of a collective to the maker of its pattern.
 
     Raises:
-        CollectiveError: the algorithm does not define it, or it is not of groups alone.
-        InputError: it does not support that number of ranks.
+        CollectiveError: The algorithm does not define the collective, or it has parts other than
+            groups.
+        InputError: The algorithm does not support the number of ranks.
     """
     spec = request.spec
     made: list[tuple[Pattern, int, tuple[int, ...]]] = []
@@ -38,9 +39,7 @@ def pattern_in_groups(
             spec=group_spec,
             limits=None,
         )
-        length = group_spec.pattern_chunks * (
-            spec.unit // group_spec.unit
-        )  # of it in the pattern of the whole
+        length = group_spec.pattern_chunks * (spec.unit // group_spec.unit)  # chunks of the group
         made.append((makers(group_spec.name)(asked, pieces), length, ranks))
     collective = spec.at(lcm(spec.unit, *(pattern.collective.chunks for pattern, _, _ in made)))
     first, columns = 0, []
@@ -56,6 +55,6 @@ def pattern_in_groups(
 
 
 def _induced_machine(topology: Topology, ranks: tuple[int, ...]) -> Topology:
-    """Return the machine that the ranks of a group make up by themselves."""
+    """Return the machine that consists of the ranks of a group."""
     others = set(range(topology.ranks)).difference(ranks)
     return remove_parts(topology, ranks=others) if others else topology

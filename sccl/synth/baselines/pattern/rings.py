@@ -1,4 +1,4 @@
-"""Rings over links of a machine: constructed on grids, searched for elsewhere."""
+"""Rings over links of a machine: constructed on grids, searched for on other machines."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def find_ring(topology: Topology) -> RingOrder:
     return next(search.rings(), ranks)
 
 
-@lru_cache(maxsize=16)  # searched for once, however many pieces a pattern is made in
+@lru_cache(maxsize=16)  # one search for all numbers of pieces
 def find_rings(topology: Topology) -> tuple[RingOrder, ...]:
-    """Return rings over links that can all be used at once, each of them both ways if it can.
+    """Return rings over links that fit together, with their reverses if these fit, too.
 
-    As many as a bounded search finds; where it finds none, that of the ranks' numbers.
+    A bounded search determines how many. If it finds none, the result is the ring in rank order.
     """
     search = _RingSearch(topology)
     best = search.max_disjoint_rings(())
@@ -71,11 +71,11 @@ def _lee_code(grid: Grid) -> RingOrder:
 
 
 def _odd_torus_ring(sides: tuple[int, ...]) -> RingOrder:
-    """Return a ring of a torus of odd sides: rows are passed all around, in one of the two ways.
+    """Return a ring of a torus of odd sides: rows are passed all around, in either direction.
 
-    A row that is passed forwards moves the column by -1, one that is passed backwards by +1, so
-    many are passed each way that it closes, which takes no fewer rows than columns. The last
-    dimension is taken with a ring of those before it.
+    A row that is passed forwards shifts the column by -1, and a row that is passed backwards by +1.
+    Their numbers are chosen so that the ring closes, which needs at least as many rows as columns.
+    With more dimensions, the last one is combined with a ring of the others.
     """
     if len(sides) == 1:
         return tuple(range(sides[0]))
@@ -108,7 +108,7 @@ def _snake_ring(sides: tuple[int, ...]) -> RingOrder:
 
 
 def _grid_path(sides: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return the places of a grid so that each is beside the one before."""
+    """Return the positions of a grid in an order in which consecutive ones are adjacent."""
     places: list[tuple[int, ...]] = [()]
     for side in sides:
         both = (range(side), range(side - 1, -1, -1))
@@ -117,7 +117,7 @@ def _grid_path(sides: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def _is_available(room: RemainingCapacity, order: RingOrder) -> bool:
-    """Return whether a ring can be taken. Nothing is."""
+    """Return whether a ring fits. It is not reserved."""
     taken = []
     for edge in ring_edges(order):
         if not room.free_chunks(edge):
@@ -130,7 +130,7 @@ def _is_available(room: RemainingCapacity, order: RingOrder) -> bool:
 
 
 def _reserve_rings(room: RemainingCapacity, order: RingOrder) -> tuple[RingOrder, ...]:
-    """Take a ring, and its reverse if that fits, too. Return the rings taken."""
+    """Reserve a ring, and its reverse if that fits, too. Return the reserved rings."""
     rings: tuple[RingOrder, ...] = ()
     for ring in (order, (order[0], *order[:0:-1])):
         if ring not in rings and _is_available(room, ring):
@@ -150,12 +150,12 @@ class _RingSearch:
         self.remaining_visits = _MAX_LINK_VISITS
 
     def restart(self) -> None:
-        """Give all room and effort back."""
+        """Release all capacity, and restore the effort."""
         self.capacity.reset()
         self.remaining_visits = _MAX_LINK_VISITS
 
     def max_disjoint_rings(self, taken: tuple[RingOrder, ...]) -> tuple[RingOrder, ...]:
-        """Return as many rings that fit beside one another as are found, after those taken."""
+        """Return the most rings found that fit together, including those taken already."""
         best, bound = taken, len(taken) + self._upper_bound()
         for order in self.rings():
             rings = _reserve_rings(self.capacity, order)
@@ -169,14 +169,14 @@ class _RingSearch:
         return best
 
     def _upper_bound(self) -> int:
-        """Return a number that no more rings exceed: each leaves each rank once."""
+        """Return an upper bound on the number of further rings: each leaves each rank once."""
         ends = ((rank, self.successors[rank]) for rank in range(self.ranks))
         return min(
             sum(self.capacity.free_chunks((rank, end)) for end in targets) for rank, targets in ends
         )
 
     def rings(self) -> Iterator[RingOrder]:
-        """Yield rings that fit, ranks with few free neighbours first."""
+        """Yield rings that fit. Ranks with few free neighbors are tried first."""
         path, passed = [0], {0}
         ahead = [self._next_ranks(0, passed)]
         while ahead and self.remaining_visits > 0:
@@ -194,7 +194,7 @@ class _RingSearch:
 
     def _next_ranks(self, node: int, passed: set[int]) -> Iterator[int]:
         def onward(rank: int) -> list[int]:
-            """Return the ranks not passed yet that a free link leads to."""
+            """Return the ranks not passed yet to which a free link leads."""
             ranks = (r for r in self.successors[rank] if r < self.ranks and r not in passed)
             return [r for r in ranks if self.capacity.free_chunks((rank, r))]
 

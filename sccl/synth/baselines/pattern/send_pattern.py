@@ -1,4 +1,4 @@
-"""Pattern: who sends which chunk to whom in which step, before it is known over which links."""
+"""Patterns: sends of chunks between ranks in steps, before links are chosen."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _COLUMNS = ("step", "chunk", "src", "dst")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """Sends between any ranks, with or without links: their hops are logical.
+    """Sends between any pairs of ranks, with or without a link between them.
 
     A send of step s carries the value that its sender has after step s - 1, as in an
-    :class:`~sccl.core.algorithm.Algorithm`. Like one it is a *candidate*: its form has been
-    checked, but the pattern is not verified.
+    :class:`~sccl.core.algorithm.Algorithm`. Like an algorithm, a pattern is a *candidate*: its form
+    has been checked, but it is not verified.
 
     Attributes:
-        step: arrays of one length. Rows ascend by (step, chunk, src, dst).
-        reduce: whether the receiver reduces it into its value, or else stores it.
+        step: Step of each send, shape (sends,). Rows ascend by (step, chunk, src, dst).
+        reduce: Whether the receiver reduces the chunk into its value instead of storing it.
 
     Raises:
-        ParameterError: the columns differ in length, contain numbers out of range, or are not
+        ParameterError: The columns differ in length, contain numbers out of range, or are not
             sorted.
     """
 
@@ -79,7 +79,7 @@ class Pattern:
 
     @property
     def num_sends(self) -> int:
-        """Return how many sends there are."""
+        """Return the number of sends."""
         return len(self.step)
 
 
@@ -92,11 +92,11 @@ def build_pattern(  # noqa: PLR0913 - one argument per column
     dst: ArrayLike,
     reduce: ArrayLike = False,
 ) -> Pattern:
-    """Return a pattern of columns in any order. Each is repeated to the shape of all together.
+    """Return a pattern from columns in any order, which are broadcast to a common shape.
 
     Raises:
-        TooLargeError: there would be more than :data:`MAX_ROWS` rows.
-        ParameterError: the columns are no pattern of this collective.
+        TooLargeError: There would be more than :data:`MAX_ROWS` rows.
+        ParameterError: The columns are not a pattern of this collective.
     """
     numbers = [np.asarray(column, dtype=np.int32) for column in (step, chunk, src, dst)]
     reduces = np.asarray(reduce, dtype=np.bool_)
@@ -111,10 +111,10 @@ def build_pattern(  # noqa: PLR0913 - one argument per column
 
 
 def check_rows(rows: int, collective: Collective) -> None:
-    """Check that so many rows can be held.
+    """Check that a number of rows fits into memory.
 
     Raises:
-        TooLargeError: they are more than :data:`MAX_ROWS`.
+        TooLargeError: There are more than :data:`MAX_ROWS` rows.
     """
     if rows > MAX_ROWS:
         raise TooLargeError(

@@ -42,14 +42,14 @@ class SpanningTree:
         return int(self.step.max()) + 1
 
     def relabel(self, ranks: ArrayLike) -> SpanningTree:
-        """Return the tree with other names for its ranks: ``ranks[v]`` takes the place of v."""
+        """Return the tree with relabeled ranks: ``ranks[v]`` takes the place of v."""
         names = np.asarray(ranks)
         parent, step = np.empty_like(self.parent), np.empty_like(self.step)
         parent[names], step[names] = names[self.parent], self.step
         return SpanningTree(parent, step)
 
     def rotate_to_root(self, root: int) -> SpanningTree:
-        """Return the tree turned round the circle of ranks, so that it starts elsewhere."""
+        """Return the tree with all ranks shifted cyclically so that ``root`` becomes its root."""
         ranks = len(self.parent)
         return self.relabel((np.arange(ranks) + root - self.root) % ranks)
 
@@ -85,13 +85,13 @@ def broadcast_down(
 def reduce_and_broadcast(
     collective: Collective, trees: Sequence[SpanningTree], pieces: int
 ) -> Pattern:
-    """Return an allreduce that goes up each of some trees, and down again, with its share of it.
+    """Return an allreduce over several trees, each of which reduces and broadcasts its share.
 
-    Each share is cut into pieces, one a step behind the other. A piece turns back at the root as
-    soon as it is complete, while the next ones still go up.
+    Each share is cut into pieces, each one step after the previous one. The root broadcasts a piece
+    as soon as it is complete, while later pieces are still being reduced.
 
     Args:
-        collective: an allreduce whose chunks can be dealt out evenly to trees and pieces.
+        collective: Allreduce whose chunks can be divided evenly among trees and pieces.
     """
     share = collective.num_chunks // len(trees)
     height = max(tree.height for tree in trees)
