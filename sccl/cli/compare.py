@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
 Size = Annotated[
     str,
-    typer.Option(help="Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB."),
+    typer.Option(
+        help="Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB (1MB is 10^6 "
+        "bytes, 1MiB or 1M is 2^20)."
+    ),
 ]
 Files = Annotated[
     list[Path] | None,
@@ -211,10 +215,17 @@ def _print(console: Console, shown: CompareOutput) -> None:
     console.print(_systems_table(shown))
     unreached = [single_line(system.name) for system in shown.systems if system.why == NOT_REACHED]
     missing = [system for system in shown.systems if system.why and system.why != NOT_REACHED]
+    undefined = [s for s in missing if f" does not define {shown.collective}: " in str(s.why)]
     if missing:
         console.print("without results at some sizes:")
     for system in missing:
-        console.print(f"  {single_line(system.name)}: {system.why}", markup=False, soft_wrap=True)
+        if system not in undefined:
+            text = f"  {single_line(system.name)}: {system.why}"
+            console.print(text, markup=False, soft_wrap=True)
+    if undefined:
+        names = ", ".join(single_line(system.name) for system in undefined)
+        text = f"  not defined for {shown.collective}: {names}"
+        console.print(text, markup=False, soft_wrap=True)
     if shown.ended:
         console.print(f"[yellow]{shown.ended}: these are partial results.[/]")
     if unreached:
@@ -255,20 +266,25 @@ def _winners_table(shown: CompareOutput) -> Table:
 
 
 def _systems_table(shown: CompareOutput) -> Table:
-    """Return a table of how many times as long as the fastest each takes, and to be made."""
+    """Return a table of completion times divided by the fastest, with the best methods first."""
     best = {size.size_bytes: size.time_us for size in shown.sizes}
-    table = Table("times the fastest", title_justify="left")
-    table.add_column("made in", justify="right")
+    table = Table("method", title="completion time / fastest", title_justify="left")
+    table.add_column("search", justify="right")
     for size in shown.sizes:
         table.add_column(format_bytes(size.size_bytes), justify="right")
+    rows = []
     for system in shown.systems:
         times = {row.size_bytes: row.time_us for row in system.times}
         if not times:
             continue
+        ratios = [time / us for size, time in times.items() if (us := best[size])]
         cells = [
             _ratio_text(times.get(size.size_bytes), best[size.size_bytes]) for size in shown.sizes
         ]
-        table.add_row(escape(single_line(system.name)), f"{system.seconds:.2f} s", *cells)
+        row = (escape(single_line(system.name)), f"{system.seconds:.2f} s", *cells)
+        rows.append((sum(ratios) / max(1, len(ratios)), row))
+    for _, row in sorted(rows, key=itemgetter(0)):
+        table.add_row(*row)
     return table
 
 

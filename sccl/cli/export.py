@@ -43,13 +43,16 @@ def export(
     size: Annotated[
         str | None,
         typer.Option(
-            help="Buffer of C chunks in bytes, for formats that contain bytes: 1MB, 64KiB."
+            help="Buffer of a rank's C chunks in bytes, for formats that contain bytes: 1MB "
+            "(10^6), 1MiB (2^20)."
         ),
     ] = None,
     told: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Option of the format, NAME=VALUE. Repeatable."
+            "--set",
+            metavar="NAME=VALUE",
+            help="Option of the format, NAME=VALUE. An unknown name lists all. Repeatable.",
         ),
     ] = None,
     json: options.Json = False,

@@ -87,6 +87,8 @@ class VerbGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of the group, whose default verb may be left out."""
+        if args[:1] == ["--help-all"]:  # the help of a group is complete
+            args = ["--help"]
         if self.default and (not args or (args[0].startswith("-") and args[0] != "--help")):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
@@ -152,7 +154,8 @@ app = typer.Typer(
     cls=VerbGroup,
     no_args_is_help=True,
     help="Find and prove optimal collective-communication algorithms for any machine.",
-    epilog="Start with: sccl pareto --collective allgather --topo dgx1",
+    epilog="C: chunks per rank, S: steps, R: rounds. A buffer takes S * alpha + R/C * size / "
+    "bandwidth. Start with: sccl pareto --collective allgather --topo dgx1",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # loading Rich takes as long as the rest of the help
     context_settings={"max_content_width": 100},

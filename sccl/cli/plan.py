@@ -155,11 +155,10 @@ def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
                 "with --merge the bound counts each collective by its smallest share of a merge, "
                 "so it is lower than without"
             )
-    faster = shown.baseline_us / shown.period_us if shown.period_us else 1.0
+    gain = 1 - shown.period_us / shown.baseline_us if shown.baseline_us else 0.0
     console.print(
-        "as submitted, each collective by its fastest option: "
-        f"{format_duration(shown.baseline_us)}, "
-        f"{faster:.2f} times as long"
+        f"gain {gain:.1%}: {format_duration(shown.baseline_us)} as submitted, each collective by "
+        "its fastest option"
     )
     if shown.ended:
         console.print(f"{shown.ended}: this is the best plan so far", markup=False)

@@ -22,8 +22,8 @@ FabricName = Annotated[
     str,
     typer.Option(
         "--fabric",
-        help="Fabric: a name of 'sccl train fabrics', or a .json file (see 'sccl doctor schema "
-        "fabric').",
+        help="Fabric: a name of 'sccl train fabrics', a machine ('sccl topo list'), or the .json "
+        "file of either.",
         show_default=False,
     ),
 ]

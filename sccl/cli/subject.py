@@ -39,7 +39,7 @@ Collective = Annotated[
 Topo = Annotated[
     str,
     typer.Option(
-        help="Machine: dgx1, z52, torus:4x4, ... (see 'sccl topo list') or a .json file.",
+        help="Machine: a name such as dgx1 or torus:4x4 ('sccl topo list'), or a .json file.",
         autocompletion=options.complete_topology,
     ),
 ]

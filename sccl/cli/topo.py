@@ -191,8 +191,8 @@ def import_(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Network between the nodes: switch, rails, or full, and the NICs ('sccl doctor "
-            "schema network').",
+            help='Network between the nodes, such as {"joining": "rails", "gb_per_s": 50} '
+            "('sccl doctor schema network').",
         ),
     ] = None,
     tools: Annotated[

@@ -224,7 +224,7 @@ VERBS = (
         (
             "sccl simulate found/allgather-dgx1-c6-s3-r7.json --size 1KB..1GB",
             "sccl simulate plan.json --plot times.svg",
-            "sccl simulate found --size 1MB --topo dgx1",
+            "sccl simulate found --size 1MB",
         ),
     ),
     Verb(
@@ -262,9 +262,9 @@ VERBS = (
         "export.export",
         "Export algorithms and schedules to other runtimes, simulators, and viewers.",
         (
-            "sccl export found --format chrome-trace --size 1MB -o trace.json",
+            "sccl export found --format chrome-trace --size 6MB -o trace.json",
             "sccl export plan.json --format mscclpp -o plans",
-            "sccl export plan.json --format msccl -o program.xml",
+            "sccl export plan.json --format msccl-xml -o program.xml",
         ),
     ),
     Verb(
@@ -421,7 +421,7 @@ VERBS = (
         (
             "sccl train make transformer --layers 8 --hidden 1024 --heads 16 --dp 16 --zero 3",
             "sccl train make moe --layers 8 --hidden 1024 --heads 16 --experts 8 --ep 8 --dp 16",
-            "sccl train make transformer --preset A1 -o w.json",
+            "sccl train make dlrm --preset A1 -o w.json",
         ),
     ),
     Verb(

@@ -1,4 +1,4 @@
-"""Collectives by name, from files, in groups and together. Their chunk counts and duals."""
+"""Collectives: by name, from files, in process groups, concurrent; their counts and duals."""
 
 from sccl.collectives.duals import Dual, DualPhase, dual_of, embedded_broadcast, is_allreduce
 from sccl.collectives.groups import format_in_groups, group_specs, remove_rank, resolve_collective

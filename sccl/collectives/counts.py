@@ -1,7 +1,7 @@
-"""Collectives of counts, as MPI has them: allgatherv, alltoallv, gatherv, scatterv and so on.
+"""Collectives with counts, as in MPI: allgatherv, alltoallv, gatherv, scatterv and others.
 
-A rank's part is one chunk of so many elements. A part without elements is none. A size is that of
-one element, as that of MPI's data type is.
+A rank's part is one chunk with its count of elements. Parts without elements have no chunk. Sizes
+refer to one element, like the size of MPI's data type.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _ROOTED = ("gatherv", "scatterv")
 def counts_to_wire(
     name: str, counts: Sequence[object], ranks: int, root: int | None, where: str
 ) -> CustomCollectiveWire:
-    """Return the file that says a collective of counts.
+    """Return the file shape of a collective with counts.
 
     Args:
-        name: of :data:`COUNTED_COLLECTIVES`.
-        counts: a number for each rank; of alltoallv a row for each.
-        where: from which these come.
+        name: Name from :data:`COUNTED_COLLECTIVES`.
+        counts: A number for each rank, or for alltoallv a row of numbers for each rank.
+        where: Source of the counts, for messages.
 
     Raises:
-        FormatError: there is no such collective, or counts are of another form.
+        FormatError: The collective does not exist, or counts have another form.
     """
     if name not in COUNTED_COLLECTIVES:
         raise unknown_name(
@@ -56,7 +56,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class ExplicitCollective(NamedTuple):
-    """A collective as pairs and counts. No counts: chunks are alike."""
+    """A collective as pairs and counts. Empty counts: all chunks have one size."""
 
     pre: Pairs
     post: Pairs
@@ -110,7 +110,7 @@ def _check_counts(counts: Sequence[object], ranks: int, where: str) -> None:
 
 
 def _pair_parts(rows: Sequence[Sequence[int]]) -> ExplicitCollective:
-    """Return a chunk for each pair of different ranks. A rank's data for itself stay."""
+    """Return a chunk for each pair of different ranks. A rank's data for itself are not sent."""
     chunks = [
         (source, goal, count)
         for source, row in enumerate(rows)
@@ -126,7 +126,7 @@ def _pair_parts(rows: Sequence[Sequence[int]]) -> ExplicitCollective:
 
 
 def _rank_parts(counts: Sequence[int], *, scatters: bool) -> ExplicitCollective:
-    """Return a chunk for each rank's part: it holds that, and all want it, or the other way."""
+    """Return a chunk for each rank's part: from the rank to all, or reduced from all to it."""
     parts = [(rank, count) for rank, count in enumerate(counts) if count]
     owner_pairs = tuple((c, rank) for c, (rank, _) in enumerate(parts))
     everywhere = tuple((c, rank) for c in range(len(parts)) for rank in range(len(counts)))
@@ -139,7 +139,7 @@ def _rank_parts(counts: Sequence[int], *, scatters: bool) -> ExplicitCollective:
 
 
 def _rooted_parts(counts: Sequence[int], root: int, *, scatters: bool) -> ExplicitCollective:
-    """Return a chunk for each other rank's part, from it to the root, or the other way."""
+    """Return a chunk for each other rank's part: from the rank to the root, or in reverse."""
     parts = [(rank, count) for rank, count in enumerate(counts) if count and rank != root]
     rank_pairs = tuple((c, rank) for c, (rank, _) in enumerate(parts))
     root_pairs = tuple((c, root) for c in range(len(parts)))

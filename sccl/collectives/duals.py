@@ -1,4 +1,4 @@
-"""Which non-combining collective to synthesise instead of one that combines (SCCL section 3.5)."""
+"""Duals: the non-combining collectives solved instead of combining ones (SCCL section 3.5)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Dual:
 
     @property
     def is_identity(self) -> bool:
-        """Return whether the original is solved as it is."""
+        """Return whether the original itself is solved."""
         return self.spec == self.original
 
     @property
@@ -103,18 +103,19 @@ class Dual:
 def dual_of(spec: Spec) -> Dual:
     """Return the dual of ``spec``: the collective that is synthesized instead.
 
-    Non-combining: itself.
+    A non-combining collective is its own dual.
 
-    The dual of an allreduce is the allgather, whose inverse runs before it. In groups the same
-    holds, and ranks of a group own the chunks in turn. The dual of any other reduction, with one
-    destination for each chunk, has pre and post exchanged, on the reversed topology. For reduce
+    The dual of an allreduce is the allgather, whose inverse runs before it. The same holds in
+    groups, where the ranks of a group own chunks cyclically. The dual of any other reduction, with
+    one destination for each chunk, has pre and post exchanged, on the reversed topology. For reduce
     that is broadcast, and for reducescatter allgather. Proof: the paths by which contributions
-    reach the destination, reversed in place and time, are a broadcast from it, and vice versa. An
-    intermediate rank without a contribution forwards the received data.
+    reach the destination, reversed in direction and time, are a broadcast from it, and vice versa.
+    An intermediate rank without a contribution forwards the received data.
 
     Raises:
-        CollectiveError: It reduces, is no allreduce, and a chunk has several destinations or none.
-            No dual of it is known, and a bound by the dual of another collective would be wrong.
+        CollectiveError: The collective reduces, is no allreduce, and a chunk has several
+            destinations or none. It has no known dual, and a bound by the dual of another
+            collective would be wrong.
     """
     if not spec.combining:
         return Dual(spec, spec, on_reversed=False, chunk_factor=1, phases=1, scope="")
@@ -144,21 +145,21 @@ def dual_of(spec: Spec) -> Dual:
 
 
 def is_allreduce(spec: Spec) -> bool:
-    """Return whether those that contribute to a chunk want it: all ranks, or groups of these."""
+    """Return whether the contributors to each chunk are its destinations: all ranks, or groups."""
     groups = spec.post.pattern
     several = all(len(group) > 1 for group in groups) if groups else spec.post == ALL
     return spec.combining and spec.pre == spec.post and several
 
 
 def embedded_broadcast(spec: Spec, roots: Sequence[int]) -> Spec:
-    """Return the broadcast that is followed in an allreduce: one rank's contribution in each group.
+    """Return a broadcast that an allreduce contains: one rank's contribution in each group.
 
     Args:
-        spec: an allreduce, also in groups.
-        roots: a rank of each class of chunks, in the order of ``classes()``.
+        spec: Allreduce, also in groups.
+        roots: A rank of each class of chunks, in the order of ``chunk_classes()``.
 
     Raises:
-        CollectiveError: the roots are no such ranks.
+        CollectiveError: The roots are not such ranks.
     """
     unit = spec.at(spec.unit)
     classes = tuple(unit.chunk_classes())
@@ -175,7 +176,7 @@ def embedded_broadcast(spec: Spec, roots: Sequence[int]) -> Spec:
 
 
 def _dual_of_groups(spec: Spec) -> Dual:
-    """Return the dual of an allreduce in each of several groups."""
+    """Return the dual of an allreduce in groups."""
     turn: Counter[frozenset[Rank]] = Counter()
     owners = []
     for group in spec.post.pattern:
@@ -184,14 +185,14 @@ def _dual_of_groups(spec: Spec) -> Dual:
     owned = Relation(RelationKind.PAIRS, pattern=tuple(owners))
     spread = _rename_spec(replace(spec, unit=1, pre=owned, combining=False), _DUAL_NAMES)
     if spread.name == spec.name or len(set(map(len, spec.post.pattern))) > 1:
-        spread = replace(spread, name=f"{spec.name}-dual")  # ranks of small groups have more chunks
+        spread = replace(spread, name=f"{spec.name}-dual")  # small groups own more chunks each
     return Dual(
         spec, spread, on_reversed=False, chunk_factor=spec.unit, phases=2, scope=_ALLREDUCE_SCOPE
     )
 
 
 def _rename_spec(spec: Spec, new: Mapping[str, str]) -> Spec:
-    """Return a collective, and those that it is made of, by other names."""
+    """Rename a collective and its concurrent parts."""
     parts = tuple((_replace_name(name, new), count) for name, count in spec.parts)
     return replace(spec, name=_replace_name(spec.name, new), parts=parts)
 
@@ -207,10 +208,10 @@ def _dual_name(name: str) -> str:
 
 
 def _require_single(spec: Spec) -> None:
-    """Check that each chunk is wanted on exactly one rank.
+    """Check that each chunk has exactly one destination.
 
     Raises:
-        CollectiveError: one is not.
+        CollectiveError: A chunk has not.
     """
     chunks = len(spec.post.pattern) or (spec.ranks if spec.post.kind is RelationKind.ALL else 0)
     for chunk in range(min(chunks, spec.pattern_chunks)):

@@ -7,10 +7,10 @@ joins concurrent collectives: ``allgather@0-7+alltoall@8-15``. Each part is a na
 custom collective, which has no groups. Either all parts reduce or none does. An allreduce runs
 together with allreduces only, because other reductions have one destination.
 
-C has the same meaning for each group as for the collective alone, so a size is that of a rank's
-buffer in each. If groups of different sizes divide it, C is a multiple of them all. One group of
-all ranks is the collective itself. ``64*allgather@0-7+alltoall@8-15`` makes the chunks of the first
-part 64 times as large. A size then refers to a chunk of the other part.
+C has the same meaning for each group as for a single collective, so a size is that of a rank's
+buffer in each group. If C must be divisible by several group sizes, it is a multiple of all of
+them. One group of all ranks is the collective itself. ``64*allgather@0-7+alltoall@8-15`` makes the
+chunks of the first part 64 times as large. A size then refers to a chunk of the other part.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sccl.core.topology import to_ranks
 from sccl.errors import CollectiveError, FormatError, ParameterError, unknown_name
 
 MAX_PATTERN_CHUNKS = 2**20
-"""Chunks of all parts together."""
+"""Maximum number of chunks of all parts together."""
 
 _TIMES = re.compile(r"(\d{1,12})\*(.*)", re.DOTALL)
 _GRID = re.compile(r"(\d{1,6})x(\d{1,6})(\.strided)?")
@@ -42,7 +42,7 @@ _ROOT = re.compile(r"(.*?)(?::(\d{1,6}))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _ChunkPattern:
-    """Chunks of a group: sources, destinations, and number of elements of each.
+    """Sources, destinations, and counts of the chunks of a group.
 
     Attributes:
         unit: C is a multiple of this number.
@@ -55,30 +55,30 @@ class _ChunkPattern:
     counts: tuple[int, ...]
 
     def repeat(self, n: int) -> _ChunkPattern:
-        """Return its chunks n times over, for n times the least C."""
+        """Return the pattern repeated n times, for n times the unit."""
         return replace(self, unit=self.unit * n, pre=self.pre * n, post=self.post * n)
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Ranks that do something together. Its first is the root if none is given."""
+    """The ranks of a group. The first one is the default root."""
 
     ranks: list[int]
     root: int | None = None
 
     def spec_for(self, name: str) -> Spec:
-        """Return a collective for as many ranks, from 0."""
+        """Return the collective on the group's number of ranks, numbered from 0."""
         return named_spec(
             name, len(self.ranks), None if self.root is None else self.ranks.index(self.root)
         )
 
 
 def resolve_collective(text: str, ranks: int, root: int | None = None) -> Spec:
-    """Return a collective by name, from the file of one's own (``.json``), or several together.
+    """Return a collective by name, from a file (``.json``), in groups, or several concurrent ones.
 
     Raises:
-        InputError: no such name or file, groups that do not fit the ranks, parts that do not fit
-            one another, or it does not fit a machine of ``ranks`` ranks.
+        InputError: The name or file does not exist, groups do not match the ranks, parts are
+            incompatible, or a file is for another number of ranks.
     """
     if text.endswith(".json") and (not {"+", "*"} & set(text) or Path(text).exists()):
         if root is not None:
@@ -93,15 +93,15 @@ def resolve_collective(text: str, ranks: int, root: int | None = None) -> Spec:
 
 
 def format_in_groups(collective: str | None, groups: str) -> str:
-    """Return the text that :func:`resolve_collective` takes of a collective in groups.
+    """Return the name of a collective in groups for :func:`resolve_collective`.
 
     Args:
-        collective: its name. None: a file of groups names one for each.
+        collective: Its name. None: the file of groups contains a name for each group.
         groups: ``0-3,4-7`` or ``0-3/4-7``, ``0,2,4/1,3,5``, ``2x4``, ``2x4.strided``, or a
             ``.json`` file.
 
     Raises:
-        InputError: the file cannot be read, groups of it overlap, or a collective is missing.
+        InputError: The file cannot be read, its groups overlap, or a collective is missing.
     """
     if groups.endswith(".json"):
         wire = load_groups(Path(groups))
@@ -172,16 +172,16 @@ def remove_rank(text: str, ranks: int, lost: int) -> str:
 
 
 def group_specs(spec: Spec) -> Iterator[tuple[Spec, tuple[int, ...]]]:
-    """Yield the collective of each group, for as many ranks from 0, and these ranks.
+    """Yield the collective of each group on ranks numbered from 0, and the group's ranks.
 
-    In the order of their chunks in the pattern of the whole.
+    Groups are in the order of their chunks in the pattern.
 
     Args:
-        spec: of a collective in groups, or of several together.
+        spec: Collective in groups, or concurrent collectives.
 
     Raises:
-        CollectiveError: a part is from a file, has chunks of a size of its own, or a group whose
-            ranks do not ascend.
+        CollectiveError: A part is from a file, has another chunk size, or has a group whose ranks
+            do not ascend.
     """
     for text, _ in spec.parts:
         name, at, where = text.partition("@")
@@ -195,7 +195,7 @@ def group_specs(spec: Spec) -> Iterator[tuple[Spec, tuple[int, ...]]]:
 
 
 def _ranks_text(ranks: Sequence[int]) -> str:
-    """Return ranks as groups have them: ``0-3,7``."""
+    """Format the ranks of a group: ``0-3,7``."""
     runs = list[list[int]]()
     for rank in ranks:
         if runs and rank == runs[-1][-1] + 1:
@@ -270,10 +270,10 @@ def _resolve_concurrent(text: str, ranks: int) -> Spec:
 
 
 def _align_patterns(parts: list[_ChunkPattern], text: str) -> list[_ChunkPattern]:
-    """Return parts at the least C that all of them can have.
+    """Return the parts at their least common C.
 
     Raises:
-        CollectiveError: that is too many chunks.
+        CollectiveError: There are too many chunks.
     """
     unit = lcm(*(part.unit for part in parts))
     chunks = sum(unit // part.unit * len(part.pre) for part in parts)
@@ -311,7 +311,7 @@ def _resolve_parts(text: str, ranks: int) -> list[_ChunkPattern]:
 
 
 def _place_on_group(spec: Spec, group: _Group) -> _ChunkPattern:
-    """Return the chunks of a collective, its ranks those of a group."""
+    """Map the chunks of a collective to the ranks of a group."""
     if spec.pattern_chunks > MAX_PATTERN_CHUNKS:
         raise CollectiveError(
             f"collective {spec.name!r} of {spec.ranks} ranks has {spec.pattern_chunks} chunks; "
@@ -326,10 +326,10 @@ def _place_on_group(spec: Spec, group: _Group) -> _ChunkPattern:
 
 
 def _parse_groups(where: str, ranks: int, text: str) -> list[_Group]:
-    """Return the ranks of each group.
+    """Parse the ranks of each group.
 
     Raises:
-        ParameterError: the text says no groups of ranks of the machine.
+        ParameterError: The text is no description of groups of the machine's ranks.
     """
     if grid := _GRID.fullmatch(where):
         return [_Group(group) for group in _parse_grid(grid, ranks, text)]

@@ -1,6 +1,6 @@
-"""The collectives of SCCL Table 2, those derived from them in section 3.5, and custom ones.
+"""The collectives of SCCL Table 2, their duals of section 3.5, and custom collectives.
 
-A :class:`Spec` is a collective before its number of chunks is chosen: a pattern that repeats.
+A :class:`Spec` is a collective for any number of chunks: a repeating pattern.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Spec:
     """A collective on a number of ranks, for any number of chunks.
 
     Attributes:
-        unit: C is a multiple of this (P where C counts all chunks that leave one rank).
+        unit: Number that divides C (P if C counts all chunks that leave one rank).
         pattern_chunks: G at C = unit.
-        counts: elements of each chunk of the pattern. Empty: chunks are alike.
-        parts: of several together: the name of each, and how many chunks of the pattern it has.
+        counts: Number of elements of each chunk of the pattern. Empty: all chunks have one size.
+        parts: Name and number of pattern chunks of each concurrent collective.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Spec:
     parts: tuple[tuple[str, int], ...] = ()
 
     def single_specs(self) -> tuple[Spec, ...]:
-        """Return each of several together by itself; of one that one."""
+        """Return each concurrent collective separately, or only this one."""
         specs, first = [], 0
         for name, count in self.parts:
             chunks = slice(first, first + count)
@@ -87,8 +87,8 @@ def _rootless_builder(
     name: str, pre: Relation, post: Relation, *, combining: bool = False
 ) -> Callable[[int, int], Spec]:
     def make(ranks: int, _root: int) -> Spec:
-        """Return the collective for so many ranks."""
-        per_rank = name == "allgather"  # C counts chunks by source, otherwise by leaving ones
+        """Return the collective on a number of ranks."""
+        per_rank = name == "allgather"  # C counts chunks per source, otherwise leaving chunks
         return Spec(
             name,
             ranks,
@@ -131,13 +131,13 @@ _ROOTLESS = {
     "reducescatter": _rootless_builder("reducescatter", ALL, SCATTERED, combining=True),
 }
 ROOTED = tuple(_ROOTED)
-"""The names of those that have a root."""
+"""Names of the rooted collectives."""
 
 _BUILDERS: dict[str, Callable[[int, int], Spec]] = {**_ROOTED, **_ROOTLESS}
 
 
 def collective_names() -> tuple[str, ...]:
-    """Return the names of the collectives that need no file."""
+    """Return the names of the built-in collectives."""
     return tuple(sorted(_BUILDERS))
 
 
@@ -145,7 +145,7 @@ def named_spec(name: str, ranks: int, root: int | None = None) -> Spec:
     """Return a collective of :func:`collective_names` on ``ranks`` ranks.
 
     Args:
-        root: for broadcast, reduce, gather and scatter; 0 if not given.
+        root: Root of broadcast, reduce, gather and scatter, 0 by default.
 
     Raises:
         UnknownNameError: there is no such collective.
@@ -167,15 +167,16 @@ def named_spec(name: str, ranks: int, root: int | None = None) -> Spec:
 
 
 def custom_spec(wire: CustomCollectiveWire, where: str) -> Spec:
-    """Return the collective of a custom file: C splits each of its chunks into C pieces.
+    """Return the collective of a custom file, whose chunks are each divided into C pieces.
 
-    Chunks are numbered from 0 without gaps. A chunk may start on several ranks and be wanted by any
-    number of them. Counts say how many elements each has, as in MPI's allgatherv and alltoallv.
+    Chunks are numbered from 0 without gaps. A chunk may have several sources and any number of
+    destinations. Counts are the numbers of elements of chunks, as in MPI's allgatherv and
+    alltoallv.
 
     Raises:
-        FormatError: a chunk number is missing or has no source, a pair stands twice or is out of
-            range, nothing has to be moved, a combining chunk is wanted on several ranks, or counts
-            do not fit.
+        FormatError: A chunk number is missing or has no source, a pair is repeated or out of range,
+            no chunk has to move, a combining chunk has several destinations, or counts do not
+            match.
     """
     from sccl.collectives.counts import expand_collective  # noqa: PLC0415 - few come from files
 
@@ -226,7 +227,7 @@ def custom_spec(wire: CustomCollectiveWire, where: str) -> Spec:
 
 
 def recover_spec(collective: Collective) -> Spec:
-    """Return the collective for any number of chunks: a built-in one, or one from its pattern."""
+    """Return the spec of a collective: a built-in one, or one from its pattern."""
     c = collective
     if c.name in _BUILDERS and not misnaming_reason(c):
         return named_spec(c.name, c.ranks, c.root)
@@ -236,7 +237,7 @@ def recover_spec(collective: Collective) -> Spec:
 
 
 def misnaming_reason(collective: Collective) -> str:
-    """Return why a collective with the name of one of ours is not that one; empty if it is."""
+    """Return why a collective differs from the built-in collective of its name, empty if not."""
     if collective.name not in _BUILDERS:
         return ""
     try:

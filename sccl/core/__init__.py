@@ -1,1 +1,1 @@
-"""The nouns: topology, collective, instance, algorithm, answer, cost, and their JSON."""
+"""Data types: topology, collective, instance, algorithm, answer, cost, and their JSON files."""

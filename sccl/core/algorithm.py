@@ -1,4 +1,4 @@
-"""Algorithm: a k-synchronous candidate solution (Q, T) of SCCL section 3.3."""
+"""Algorithm: a k-synchronous candidate solution (Q, T), SCCL section 3.3."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sccl.core.topology import Topology
 
 @dataclass(frozen=True, slots=True, order=True)
 class Send:
-    """In ``step``, ``src`` sends ``chunk`` to ``dst``, which stores it or reduces it into its."""
+    """In ``step``, ``src`` sends ``chunk`` to ``dst``, which stores it or reduces it."""
 
     step: Step
     chunk: ChunkId
@@ -32,7 +32,7 @@ def make_send(chunk: int, src: int, dst: int, step: int, *, reduce: bool = False
 
 
 class KSynchronousPlan:
-    """The costs of an algorithm, whether its sends are written out or not."""
+    """The costs of an algorithm, with all sends listed or with symmetries."""
 
     __slots__ = ()
     collective: Collective
@@ -58,14 +58,14 @@ class KSynchronousPlan:
 class Algorithm(KSynchronousPlan):
     """Rounds per step and sends, for one collective on one topology.
 
-    It is a *candidate*, not verified on construction: :func:`sccl.judge.violations` verifies it, so
-    that wrong algorithms can be represented, checked and explained. ``sends`` are sorted by step
-    and chunk.
+    It is a *candidate*: construction does not verify it, so that wrong algorithms can be
+    represented and explained. :func:`sccl.judge.violations` verifies it. ``sends`` are sorted by
+    step and chunk.
 
     Attributes:
         rounds_per_step: Q = (r_0, ..., r_{S-1}).
         sends: T.
-        scope: the class of algorithms that a claim of optimality is about.
+        scope: Class of algorithms within which optimality is claimed.
         proved: the proved kinds of optimality (``"latency"``, ``"bandwidth"``, ``"pareto"``).
     """
 
@@ -82,5 +82,5 @@ class Algorithm(KSynchronousPlan):
 
     @property
     def num_sends(self) -> int:
-        """Return how many sends there are."""
+        """Return the number of sends."""
         return len(self.sends)

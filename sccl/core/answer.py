@@ -21,13 +21,13 @@ class Origin(StrEnum):
     OTHER_VERSION = "other-version"
     """The user's own store, by another version."""
     STORE_FILE = "store-file"
-    """A store that was named, which others may have written."""
+    """A store file that the user named, which others may have written."""
     CLUSTER = "cluster"
     """A worker of a cluster."""
 
     @property
     def is_verified(self) -> bool:
-        """Return whether an unsat of this origin proves something without being derived again."""
+        """Return whether an unsat of this origin is a proof without being derived again."""
         return self in {Origin.THIS_PROCESS, Origin.STORED}
 
     @property
@@ -54,12 +54,13 @@ UNVERIFIED_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Sat:
-    """An algorithm exists, and here it is.
+    """An algorithm exists.
 
     Attributes:
-        seconds: encoding and solving, wall clock.
-        from_store: whether that was earlier, and the answer was kept.
-        group: the name of the group of symmetries that it was sought under. Empty: none.
+        algorithm: The algorithm.
+        seconds: Wall-clock time of encoding and solving.
+        from_store: Whether the answer comes from the store, with the time of an earlier run.
+        group: Name of the group of symmetries that restricted the search. Empty: none.
     """
 
     algorithm: AnyAlgorithm
@@ -74,9 +75,9 @@ class Unsat:
     """No algorithm exists.
 
     Attributes:
-        evidence: why that may be believed, in words.
-        origin: where it came from.
-        trusted: whether the user accepts that origin without verification.
+        evidence: Evidence, in words.
+        origin: Origin of the verdict.
+        trusted: Whether the user accepts that origin without verification.
     """
 
     evidence: str
@@ -94,11 +95,11 @@ class Unsat:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The solver gave up. Nothing follows from it.
+    """The solver stopped without an answer, which proves nothing.
 
     Attributes:
-        reason: why it gave up, such as ``"timeout after 60 s"``.
-        best: R/C of the best algorithm found meanwhile; queries for as many steps are useful only
+        reason: Reason for stopping, such as ``"timeout after 60 s"``.
+        best: R/C of the best algorithm found. Queries for the same number of steps are useful only
             below it. None: unknown.
     """
 
@@ -113,7 +114,7 @@ Answer = Sat | Unsat | Unknown
 
 
 def describe_solver(answer: Answer) -> str:
-    """Return which solver gave an answer, and under which symmetries, in words."""
+    """Return the solver of an answer, with the group of symmetries if there is one."""
     if isinstance(answer, Sat) and answer.group:
         return f"{answer.solver} ({answer.group})"
     return answer.solver

@@ -1,11 +1,11 @@
 """Lower bounds with their proofs, as values.
 
-:class:`Bound` is one bound on one measure. :class:`AlgorithmBounds` is the pair on S and R/C with
-which a sweep begins. Two more values contain lower bounds: :class:`sccl.core.step_limit.StepLimit`,
-the interval of the least R/C for S steps, and
+:class:`Bound` is one bound on one measure. :class:`AlgorithmBounds` is the pair of bounds on S and
+R/C with which a sweep begins. Two more classes contain lower bounds:
+:class:`sccl.core.step_limit.StepLimit`, an interval for the minimum R/C in S steps, and
 :class:`sccl.prove.bounds.time_cuts.CompletionTimeBound`, the bound on time by size.
 
-Every result that is reported with a lower bound is checked: none may be below it.
+Every reported result is checked against its lower bound.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ ProofT_co = TypeVar("ProofT_co", covariant=True)
 
 
 class Measure(StrEnum):
-    """The measure of a plan that a bound is about."""
+    """The bounded measure of a plan."""
 
     COST = "R/C"
-    """Rounds by chunks, for a number of steps."""
+    """Rounds divided by chunks, for a number of steps."""
     TIME_US = "us"
     """Microseconds at the size of the request."""
     WEIGHTED_US = "weighted us"
-    """The mean of when each of several collectives has finished, by their priorities."""
+    """The mean of the completion times of concurrent collectives, weighted by their priorities."""
     TICKS = "ticks"
     """Ticks of a clock."""
 
@@ -57,11 +57,11 @@ class DistanceProof:
     """A chunk with a long path, which proves the lower bound on steps.
 
     Attributes:
-        collective: the bounded collective: the requested one, or its dual.
-        on_reversed: whether the bound is on the reversed topology.
-        sources: the ranks that hold the chunk before.
-        rank: a rank that wants it.
-        steps: links on a shortest path to it.
+        collective: The bounded collective: the requested one, or its dual.
+        on_reversed: Whether the bound is on the reversed topology.
+        sources: The ranks that hold the chunk initially.
+        rank: A destination of the chunk.
+        steps: Number of links on a shortest path to it.
     """
 
     collective: str
@@ -82,9 +82,9 @@ class Cut:
     """A set of ranks that chunks have to enter.
 
     Attributes:
-        ranks: the set, ascending.
-        weight: its share in the proof.
-        chunks: how many chunks start outside and are wanted inside.
+        ranks: The set, ascending.
+        weight: Its weight in the proof.
+        chunks: Number of chunks that start outside and have a destination inside.
     """
 
     ranks: tuple[int, ...]
@@ -101,8 +101,8 @@ class PriceProof:
         on_reversed: whether the bound is on the reversed topology.
         chunks: C for which the bound is stated.
         rounds: Lower bound on R for this C.
-        prices: (name of a constraint, price), where there is a price.
-        cuts: cuts that bound the cost of the demand. Empty: by shortest paths.
+        prices: (name of a constraint, price) of constraints with a price.
+        cuts: Cuts that bound the cost of the demand. Empty: shortest paths bound it.
     """
 
     collective: str
@@ -125,15 +125,15 @@ class PriceProof:
 
 @dataclass(frozen=True, slots=True)
 class CountProof:
-    """The number of sends that each chunk of an allreduce of any class needs.
+    """A minimum number of sends per chunk, which bounds every allreduce.
 
     Attributes:
-        sends: minimum for each chunk, into ``ranks``, or between ``groups``.
-        chunks_per_round: maximum number of such sends in a round.
+        sends: Minimum number of sends per chunk into ``ranks``, or between ``groups``.
+        chunks_per_round: Maximum number of such sends in a round.
         ranks: Ranks of a cut. Empty: the bound is by groups.
-        groups: Groups that together contain all ranks. Empty too: each rank is a group by itself.
-        is_asymptotic: whether allreduces of more and more steps come arbitrarily close to the
-            bound.
+        groups: Groups that together contain all ranks. If it is empty, too, each rank is a group.
+        is_asymptotic: Whether allreduces with increasing numbers of steps approach the bound
+            arbitrarily.
     """
 
     collective: str
@@ -162,8 +162,8 @@ class AlgorithmBounds:
         steps: Lower bound on S.
         bandwidth: Lower bound on R/C.
         scope: The class, as text. Empty: all algorithms.
-        distance: Proof of the bound on S. None: not in an older file.
-        evidence: Proof of the bound on R/C. None: not in an older file.
+        distance: Proof of the bound on S. None: missing in an older file.
+        evidence: Proof of the bound on R/C. None: missing in an older file.
     """
 
     steps: int
@@ -173,7 +173,7 @@ class AlgorithmBounds:
     evidence: PriceProof | CountProof | None = None
 
     def bounds_met(self, steps: int, cost: Fraction) -> tuple[str, ...]:
-        """Return which of the two an algorithm meets, of ``"latency"`` and ``"bandwidth"``."""
+        """Return the bounds that an algorithm attains: ``"latency"``, ``"bandwidth"``."""
         met = (("latency", steps == self.steps), ("bandwidth", cost == self.bandwidth))
         return tuple(label for label, is_met in met if is_met)
 
@@ -190,10 +190,10 @@ def require_at_least_bound(
 
     Args:
         attained: Exact value of the result.
-        bound: Exact value of the lower bound. None: none is known.
+        bound: Exact value of the lower bound. None: unknown.
         result: Name of the result, such as ``"the completion time of the schedule"``.
         limit: Name of the lower bound.
-        unit: Unit of both. Empty: they have none.
+        unit: Unit of both. Empty: no unit.
 
     Raises:
         ContradictionError: The result is below the bound.

@@ -1,18 +1,18 @@
 """Capacity over time: how many bytes links that share budgets can carry before a deadline.
 
-A byte that counts starts at some source and is wanted at some goal. It can pass link e only in a
-window [begin, T - lost]: not before the byte can have reached the link, and not so late that it
-misses the completion time T. Let *before* be the least sum of alphas from a source to the link, and
-*after* that from the link to a goal.
+A counted byte starts at a source and has to reach a goal. It can pass link e only in a window
+[begin, T - lost]: not before it can have reached the link, and not so late that it misses the
+completion time T. Let *before* be the smallest sum of alphas from a source to the link, and *after*
+the smallest sum from the link to a goal.
 
 - Alphas travel: bytes pass from the start of a transfer on, and arrive alpha later. So begin =
   before and lost = alpha + after.
 - Alphas occupy: the link carries nothing during alpha. So begin = before + alpha and lost = after,
-  where *after* leaves out the alphas of links out of cut-through switches: these may run while the
-  bytes still come in.
+  where *after* excludes the alphas of links out of cut-through switches: these may run while the
+  bytes still arrive.
 
 **Lemma.** Let the links E of a budget have rates r_e, and let the budget allow R bytes per
-microsecond. The bytes that count and pass links of E by time T are at most
+microsecond. The counted bytes that pass links of E by time T are at most
 
     C(T) = integral over t of min(R, sum of r_e over the links whose window contains t).
 
@@ -21,8 +21,8 @@ of them together at most R. Integrate. []
 
 C is piecewise linear in T. Its slope changes only where the end of one window meets the begin of
 another. With one window for all links C(T) = min(R, sum r_e) (T - begin - lost). In general C(T) is
-at most R (T - min begin - min lost), each minimum taken by itself: no single link needs to have
-both. Links of several budgets count in the first one that binds, and every other link by itself.
+at most R (T - min begin - min lost), where different links may attain the two minima. A link in
+several budgets counts in the first one that binds. All other links count separately.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from typing import NamedTuple
 from sccl.core.ids import Edge
 
 MAX_WINDOWS = 6
-"""Windows of one budget up to which C(T) is exact. The work grows with their third power."""
+"""Maximum number of windows of one budget for an exact C(T), which takes cubic work."""
 
 
 class LinkWindow(NamedTuple):
-    """The time in which a link can carry bytes that count: [begin, T - lost], in microseconds."""
+    """The time window [begin, T - lost] in which a link can carry counted bytes, microseconds."""
 
     begin: Fraction
     lost: Fraction
@@ -57,9 +57,9 @@ def capacity_changes(
     """Return the slope changes of C(T) for some links, ascending in T.
 
     Args:
-        windows: of each link that counts.
-        rates: of each link, bytes per microsecond.
-        budgets: (links, rate). A link counts in the first budget that binds.
+        windows: Window of each counted link.
+        rates: Rate of each link, bytes per microsecond.
+        budgets: Pairs (links, rate). A link counts in the first budget that binds.
     """
     left = dict(windows)
     changes: list[SlopeChange] = []
@@ -115,12 +115,12 @@ def _budget_capacity_at(
 def completion_time(changes: Sequence[SlopeChange], amount: Fraction) -> tuple[Fraction, Fraction]:
     """Return the first T with C(T) >= amount, and the steepest slope of C from there on.
 
-    More bytes than ``amount`` take at least 1 / slope microseconds each. The slope of C may fall,
-    since two windows that did not overlap share the budget once they do.
+    Each byte above ``amount`` takes at least 1 / slope microseconds. The slope of C may decrease,
+    since two windows share the budget as soon as they overlap.
 
     Args:
-        changes: ascending in T. The slope is never negative.
-        amount: bytes, more than 0.
+        changes: Changes in ascending order of T. The slope is never negative.
+        amount: Bytes, more than 0.
     """
     slope, at, needed = Fraction(0), Fraction(0), amount
     for i, (when, change) in enumerate(changes):

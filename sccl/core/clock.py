@@ -1,10 +1,10 @@
 """Clock: the cost of a chunk on each link and budget in whole ticks, and models of alpha and steps.
 
-Costs are rounded up only here. All code that computes with times uses a clock, so a time proved by
-one module is the time that another one simulates. Costs are exact decimals, not floats, so ticks
-are the same on every computer.
+Costs are rounded up only here. All code that computes with times uses a clock, so proofs and
+simulations agree on every time. Costs are exact decimals, not floats, so ticks are the same on
+every computer.
 
-A link of n lanes is one pipe with n times the rate, and so is a budget.
+A link of n lanes is one pipe with n times the rate of a lane, and so is a budget.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from sccl.core.topology import Topology, link_name
 from sccl.errors import ParameterError
 
 MAX_CHUNK_BYTES = 2**50
-"""Guard against typing errors: a PiB."""
+"""Maximum size of a chunk: one PiB, as a guard against typing errors."""
 
 MAX_TICK_PS = 10**12
-"""Longest tick: a second."""
+"""Maximum length of a tick: one second."""
 
 MAX_TICKS = 2**48
-"""Limit for one chunk on one link, so that sums over long schedules fit in 64 bits."""
+"""Maximum ticks of one chunk on one link, so that sums over long schedules fit in 64 bits."""
 
 PS_PER_US = 10**6
 """Picoseconds per microsecond."""
@@ -42,10 +42,11 @@ AlphaText = Literal["travels", "occupies"]
 
 
 class StepAlignment(StrEnum):
-    """Start of the messages of a step.
+    """Start time of the messages of a step.
 
-    ``BARRIER``: after all messages of the previous step arrived. ``PIPELINED``: when the data of a
-    message arrived. Every link keeps the order of steps, as a thread block does.
+    ``BARRIER``: after all messages of the previous step have arrived. ``PIPELINED``: as soon as the
+    data of the message have arrived. Every link preserves the order of steps, as a thread block
+    does.
     """
 
     BARRIER = "barrier"
@@ -55,9 +56,9 @@ class StepAlignment(StrEnum):
 class AlphaModel(StrEnum):
     """The state of a link during alpha.
 
-    ``TRAVELS``: it is busy for ``size * beta``, and the chunk arrives alpha after that (TE-CCL,
-    ASTRA-sim). ``OCCUPIES``: it is busy for ``alpha + size * beta``, and the chunk arrives as it
-    becomes free (TACOS, TACCL).
+    ``TRAVELS``: the link is busy for ``size * beta``, and the chunk arrives alpha later (TE-CCL,
+    ASTRA-sim). ``OCCUPIES``: the link is busy for ``alpha + size * beta``, and the chunk arrives
+    when the link becomes free (TACOS, TACCL).
     """
 
     TRAVELS = "travels"
@@ -76,13 +77,13 @@ class Clock:
     Created by :meth:`from_topology`.
 
     Attributes:
-        tick_ps: picoseconds of a tick.
-        model: the state of a link during alpha.
-        chunk_bytes: size of every chunk, or a tuple with the size of each chunk.
-        sizes: different sizes, ascending.
-        alpha: by link, in the order of the topology.
-        beta: ticks of a chunk on a link without alpha, by size and link.
-        shared: ticks of a chunk in a budget, by size and budget.
+        tick_ps: Length of a tick, picoseconds.
+        model: State of a link during alpha.
+        chunk_bytes: Size of every chunk, or a tuple with the size of each chunk, bytes.
+        sizes: Distinct sizes, ascending.
+        alpha: Ticks of alpha on each link, in the order of the topology.
+        beta: Ticks of a chunk on a link without alpha, shape (sizes, links).
+        shared: Ticks of a chunk in a budget, shape (sizes, budgets).
     """
 
     tick_ps: int
@@ -104,7 +105,7 @@ class Clock:
         """Return the clock of a machine for chunks of one or several sizes.
 
         Raises:
-            ParameterError: a size or the tick is out of range, or a chunk takes too many ticks.
+            ParameterError: A size or the tick is out of range, or a chunk takes too many ticks.
         """
         sizes = _distinct_sizes(chunk_bytes)
         if not 1 <= tick_ps <= MAX_TICK_PS:
@@ -170,7 +171,7 @@ class Clock:
         return self.alpha[link] if self.model is AlphaModel.TRAVELS else 0
 
     def budget_ticks(self, budget: int, chunk: int = 0) -> int:
-        """Return the ticks of a chunk in a budget."""
+        """Return the ticks that a chunk occupies a budget."""
         return self.shared[self._size_index(chunk)][budget]
 
     def us(self, ticks: int) -> float:
@@ -179,7 +180,7 @@ class Clock:
 
 
 def _distinct_sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
-    """Return the different sizes, ascending.
+    """Return the distinct sizes, ascending.
 
     Raises:
         ParameterError: there is no size, or a size is out of range.
@@ -196,7 +197,7 @@ def _distinct_sizes(chunk_bytes: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _ticks_by_cost(costs: Sequence[T], ticks: Callable[[T], int]) -> tuple[int, ...]:
-    """Return the ticks of every cost. Each different cost is computed once."""
+    """Return the ticks of every cost. Each distinct cost is computed once."""
     ticks_by_cost = {cost: ticks(cost) for cost in set(costs)}
     if len(ticks_by_cost) == 1:
         return (*ticks_by_cost.values(),) * len(costs)
@@ -208,6 +209,6 @@ def _alpha_ticks(tick_ps: int, alpha_us: float) -> int:
 
 
 def _passing_ticks(size: int, tick_ps: int, pipe: tuple[int, float]) -> int:
-    """Return the ticks of some bytes on a number of lanes with a bandwidth in GB/s."""
+    """Return the ticks of ``size`` bytes on a pipe of (lanes, bandwidth per lane in GB/s)."""
     lanes, gb_per_s = pipe
     return math.ceil(size * 1000 / (lanes * Fraction(str(gb_per_s))) / tick_ps)

@@ -1,4 +1,4 @@
-"""Collective: holders of each chunk before, and destinations after (SCCL section 3.2.2)."""
+"""Collective: initial holders and destinations of each chunk (SCCL section 3.2.2)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sccl.core.topology import to_ranks
 from sccl.errors import CollectiveError, TooLargeError
 
 MAX_CHUNKS = 2**27
-"""Guard against typing errors. The methods have no such limit."""
+"""Maximum number of chunks: a guard against typing errors. The methods have no such limit."""
 
 MAX_COUNT = 2**40
-"""Limit for the elements of a chunk, so that the bytes of all chunks fit in 64 bits."""
+"""Maximum number of elements of a chunk, so that the bytes of all chunks fit in 64 bits."""
 
 MAX_CLASSIFIED = 2**22
-"""Limit for chunks by class. An alltoall of more than 2,048 ranks would take many gigabytes."""
+"""Maximum number of chunks to classify: those of an alltoall of 2,048 ranks, due to memory."""
 
 
 class RelationKind(StrEnum):
@@ -48,13 +48,13 @@ def _single_rank(rank: int) -> frozenset[Rank]:
 class Relation:
     """A set of (chunk, rank) pairs, in the compact form of SCCL Table 1.
 
-    Every relation is periodic in the chunk number, so one pattern, divided further, describes a
-    collective with any number of chunks.
+    Every relation is periodic in the chunk number, so one pattern describes a collective with any
+    number of chunks.
 
     Attributes:
-        root: the rank of ``ROOT``, else None.
-        pattern: for ``PAIRS``, the ranks of chunk 0, 1, ...; chunk c has those of
-            ``pattern[c % len(pattern)]``.
+        root: Rank of ``ROOT``, else None.
+        pattern: Ranks of chunk 0, 1, ... for ``PAIRS``. Chunk c has those of ``pattern[c %
+            len(pattern)]``.
     """
 
     kind: RelationKind
@@ -92,7 +92,7 @@ TRANSPOSE = Relation(RelationKind.TRANSPOSE)
 
 
 def root_relation(root: int) -> Relation:
-    """Return the relation of every chunk with ``root``."""
+    """Return the relation of every chunk to ``root``."""
     return Relation(RelationKind.ROOT, root=root)
 
 
@@ -194,22 +194,22 @@ class Collective:
 
     @property
     def pair_count(self) -> int:
-        """Return the number of (chunk, rank) pairs, before and after, that verification visits."""
+        """Return the total number of (chunk, rank) pairs of pre and post."""
         return sum(r.pair_count(self.num_chunks, self.ranks) for r in (self.pre, self.post))
 
     def holders(self, chunk: int) -> frozenset[Rank]:
-        """Return the ranks that hold (or contribute to) ``chunk`` before."""
+        """Return the ranks that initially hold (or contribute to) ``chunk``."""
         return self.pre.ranks_of(chunk, self.ranks)
 
     def destinations(self, chunk: int) -> frozenset[Rank]:
-        """Return the ranks that must hold ``chunk`` after."""
+        """Return the destinations of ``chunk``."""
         return self.post.ranks_of(chunk, self.ranks)
 
     def amount(self, chunks: Sequence[int]) -> int:
-        """Return the number of elements in some chunks, or their number if all have one size.
+        """Return the number of elements of chunks, or the number of chunks if all have one size.
 
-        Each element is counted C times relative to the undivided chunk: amounts over C are in
-        elements, or in units of C chunks.
+        Each element counts C times relative to the undivided chunk: amounts over C are in elements,
+        or in units of C chunks.
         """
         if not self.counts:
             return len(chunks)
@@ -275,12 +275,12 @@ class Collective:
         )
 
     def served_bytes(self, chunk_bytes: int | Sequence[int]) -> Fraction:
-        """Return the data size, per C chunks or per element, of chunks with these bytes.
+        """Return the data size, per C chunks or per element, that chunks of these sizes serve.
 
-        Chunks of a class are interchangeable, so the sum of their bytes decides.
+        Chunks of a class are interchangeable, so only the sum of their bytes matters.
 
         Args:
-            chunk_bytes: bytes of every chunk, or a sequence with the bytes of each chunk.
+            chunk_bytes: Bytes of every chunk, or a sequence with the bytes of each chunk.
 
         Raises:
             TooLargeError: there are more than :data:`MAX_CLASSIFIED` chunks of different sizes.
@@ -299,7 +299,7 @@ class Collective:
         """Check that chunks have one size, as steps and rounds require.
 
         Raises:
-            CollectiveError: they have counts.
+            CollectiveError: The collective has counts.
         """
         if self.counts:
             raise CollectiveError(
@@ -361,9 +361,9 @@ class FlowEnds:
 
 
 def single_flow_ends(collective: Collective) -> FlowEnds | None:
-    """Return one flow of all chunks, if all start at, or all end at, the same rank.
+    """Return one flow of all chunks, if all start at one rank or all end at one rank, else None.
 
-    This holds for scatter and gather. Chunks can realize any such flow. None: it does not hold.
+    Scatter and gather have such flows. Chunks can realize any such flow.
     """
     if {collective.pre.kind, collective.post.kind}.isdisjoint(_SINGLE_END_KINDS):
         return None

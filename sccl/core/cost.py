@@ -1,4 +1,4 @@
-"""The alpha-beta cost model of SCCL section 3.6, and which algorithm wins at which size."""
+"""The alpha-beta cost model of SCCL section 3.6, and the fastest algorithm for each buffer size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOWEST_LINK_NOTE = (
     "Links differ in cost, and a step costs as much as on the slowest link: times are upper "
     "bounds, and the choice of the fastest is an estimate."
 )
-"""To be said wherever times of such a machine are shown."""
+"""Note to print with all times of such a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class SizeRange:
     """Buffer sizes at which one of several algorithms is the fastest.
 
     Attributes:
-        index: which algorithm.
-        from_bytes: smallest size at which it wins.
-        to_bytes: first size at which the next one wins; None for no end.
+        index: Index of the algorithm.
+        from_bytes: Smallest size at which it is the fastest.
+        to_bytes: Size from which the next algorithm is the fastest. None: no end.
     """
 
     index: int
@@ -41,8 +41,8 @@ class Costs:
     Attributes:
         alpha_us: latency of a step, microseconds.
         gb_per_s: bandwidth of a lane, 10^9 bytes per second.
-        slowest_link: whether these are the slowest link's, and others are faster;
-            :data:`SLOWEST_LINK_NOTE`.
+        slowest_link: Whether these are the costs of the slowest link, and other links are faster
+            (:data:`SLOWEST_LINK_NOTE`).
     """
 
     alpha_us: float
@@ -62,9 +62,12 @@ class Costs:
     def from_topology(
         cls, topology: Topology, alpha_us: float | None = None, gb_per_s: float | None = None
     ) -> Costs:
-        """Return the costs of a machine, or those that are given in their place.
+        """Return the costs of a machine's slowest link and lane, since a step waits for them.
 
-        They are those of the slowest link and of the slowest lane, since a step waits for it.
+        Args:
+            topology: The machine.
+            alpha_us: Latency that replaces the machine's, microseconds.
+            gb_per_s: Bandwidth of a lane that replaces the machine's, 10^9 bytes per second.
         """
         alphas = {link.alpha_us for link in topology.links} if alpha_us is None else {alpha_us}
         speeds = {link.gb_per_s for link in topology.links} if gb_per_s is None else {gb_per_s}
@@ -74,8 +77,8 @@ class Costs:
     def from_machine(cls, topology: Topology, machine: Topology) -> Costs:
         """Return the costs of a topology, with the link costs of another machine.
 
-        A link has the cost of the machine's link. The topology's costs are ignored. Its lanes share
-        the bandwidth of all lanes there.
+        Each link has the cost of the machine's link, and its lanes share the bandwidth of all lanes
+        of the machine's link. The topology's own costs are ignored.
 
         Raises:
             ParameterError: the machine has other ranks, or lacks a link.
@@ -86,11 +89,13 @@ class Costs:
     def from_links(
         cls, lanes: Mapping[Edge, int], machine: Topology, name: str, ranks: int
     ) -> Costs:
-        """Return the costs of links, by edge with their lanes, as a machine says. See :meth:`on`.
+        """Return the costs of links with their lanes on a machine. See :meth:`from_machine`.
 
         Args:
-            name: of the topology that they are of, for messages.
-            ranks: that it has.
+            lanes: Lanes of each link.
+            machine: Machine with the link costs.
+            name: Name of the topology of the links, for messages.
+            ranks: Number of ranks of the topology.
 
         Raises:
             ParameterError: the machine has other ranks, or lacks a link.
@@ -122,7 +127,7 @@ class Costs:
         Args:
             steps: S.
             bandwidth_cost: R/C.
-            size_bytes: L, the buffer that C chunks make up.
+            size_bytes: L, the size of C chunks, bytes.
         """
         return steps * self.alpha_us + float(bandwidth_cost) * size_bytes / (self.gb_per_s * 1e3)
 
@@ -132,9 +137,10 @@ _DECIMAL_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
 def format_bytes(size_bytes: float) -> str:
-    """Return a number of bytes with a unit: three digits and a binary unit, or as it was given.
+    """Format a number of bytes with a unit: three digits and a binary unit, or a decimal unit.
 
-    Multiples of 1000 are usually given in decimal units (1GB), and are returned in these, exactly.
+    Multiples of 1000 are usually specified in decimal units (1GB), so they are formatted exactly in
+    these.
     """
     if isinstance(size_bytes, int) and size_bytes and not size_bytes % 1000:
         power = min((len(str(size_bytes)) - 1) // 3, len(_DECIMAL_UNITS) - 1)
@@ -150,12 +156,12 @@ def format_bytes(size_bytes: float) -> str:
 
 
 def format_us(us: float) -> str:
-    """Return a time in microseconds, from a second on in seconds: six digits."""
+    """Format a time with six digits: microseconds, or seconds from one second on."""
     return f"{us:.6g} us" if us < 10**6 else f"{us / 10**6:.6g} s"
 
 
 def format_duration(us: float) -> str:
-    """Return how long a step of training takes: microseconds, milliseconds or seconds."""
+    """Format the duration of a training step: microseconds, milliseconds or seconds."""
     return format_us(us) if us < 10**4 or us >= 10**7 else f"{us / 10**3:.6g} ms"
 
 
@@ -164,16 +170,17 @@ def fastest_by_size(
 ) -> list[SizeRange]:
     """Return the buffer sizes at which each of ``points`` is the fastest, by ascending size.
 
-    The lower envelope of the lines ``S*alpha + (R/C)*L*beta``. Points that never win are left out.
+    The ranges are the lower envelope of the lines ``S*alpha + (R/C)*L*beta``. Points that are never
+    the fastest are omitted.
 
     Args:
-        points: (S, R/C) per algorithm.
-        costs: of a step and of a byte.
+        points: (S, R/C) of each algorithm.
+        costs: Cost of a step and of a byte.
     """
     order = sorted(range(len(points)), key=lambda i: (points[i], i))
     # alpha/beta: bytes a lane moves while a step starts
     bytes_per_step = costs.alpha_us * costs.gb_per_s * 1e3
-    hull: list[tuple[int, Fraction]] = []  # (index, size from which it wins, in alpha/beta units)
+    hull: list[tuple[int, Fraction]] = []  # (index, first size in alpha/beta units)
     for i in order:
         if hull and points[i][1] >= points[hull[-1][0]][1]:
             continue
@@ -183,7 +190,7 @@ def fastest_by_size(
             start = (points[i][0] - points[last][0]) / (points[last][1] - points[i][1])
             if start > since:
                 break
-            hull.pop()  # i overtakes it no later than it began to win: it never wins
+            hull.pop()  # it is never the fastest, since i overtakes it earlier
             start = Fraction(0)
         hull.append((i, start))
     ends = [float(start) * bytes_per_step for _, start in hull]

@@ -1,7 +1,7 @@
 """Fabric: the channels over which the ranks of a job move data, and their shared budgets.
 
 Source: SYNDICATE (NSDI 2023) section 4.2: a physical plan assigns a motif to an interconnect
-(NVLink and GPUDirect, or PCIe and TCP); motifs on different ones may run at once.
+(NVLink and GPUDirect, or PCIe and TCP). Motifs on different interconnects may run concurrently.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Incast:
     """The reduced bandwidth of a channel if many ranks send to one rank at once.
 
     Attributes:
-        senders: minimum number of senders.
-        from_bytes: minimum total of bytes to one rank.
-        efficiency: the remaining fraction of bandwidth, above 0 and up to 1.
+        senders: Minimum number of senders.
+        from_bytes: Minimum total number of bytes to one rank.
+        efficiency: Remaining fraction of the bandwidth, above 0 and up to 1.
     """
 
     senders: int
@@ -41,7 +41,7 @@ class Channel:
     Attributes:
         topology: the machine with the links of this channel between its ranks.
         streams: maximum number of concurrent motifs.
-        launch_us: microseconds that each motif takes in addition to its links' time.
+        launch_us: Time that each motif takes in addition to its links' time, microseconds.
         slowdown: relative slowdown of computations while the channel is busy, as communication
             kernels use cores and memory bandwidth.
         incast: reduced bandwidth for many senders to one rank. Empty: none.
@@ -55,7 +55,7 @@ class Channel:
     incast: tuple[Incast, ...] = ()
 
     def incast_efficiency(self, senders: int, size_bytes: int) -> float:
-        """Return the least that a row says of so many senders of so many bytes together."""
+        """Return the smallest efficiency of the rows for a number of senders and bytes."""
         rows = [r for r in self.incast if senders >= r.senders and size_bytes >= r.from_bytes]
         return min((row.efficiency for row in rows), default=1.0)
 
@@ -65,8 +65,8 @@ class SharedBudget:
     """A bandwidth that links of several channels share, such as that of a NIC or of PCIe.
 
     Attributes:
-        links: each by its channel's name and its edge.
-        gb_per_s: 10^9 bytes per second that they carry together.
+        links: Pairs of a channel's name and an edge.
+        gb_per_s: Total bandwidth of the links, 10^9 bytes per second.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Fabric:
         source: source of the numbers.
 
     Raises:
-        TopologyError: channels have different ranks, share a name, or numbers are invalid.
+        TopologyError: Channels have different ranks or share a name, or numbers are invalid.
     """
 
     name: str
@@ -112,14 +112,14 @@ class Fabric:
 
     @property
     def ranks(self) -> int:
-        """Return how many there are."""
+        """Return the number of ranks."""
         return self.channels[0].topology.ranks
 
     def channel(self, name: str) -> Channel:
         """Return a channel.
 
         Raises:
-            TopologyError: there is none of that name.
+            TopologyError: No channel has this name.
         """
         for channel in self.channels:
             if channel.name == name:

@@ -1,4 +1,4 @@
-"""Numbers of things, as sentences say them."""
+"""Format numbers, counts and states for messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def format_count(number: int, thing: str) -> str:
 
 
 def format_runs(numbers: Iterable[int], *, through: str) -> list[str]:
-    """Return numbers as texts, with runs of more than two joined: ``["0-3", "8"]``.
+    """Return sorted numbers as texts, with runs of three or more joined: ``["0-3", "8"]``.
 
     Args:
         through: separator between first and last, such as ``"-"``.
@@ -48,19 +48,19 @@ def describe_proof_scope(within: str, origins: str = "") -> str:
     """Return the state of a proved point.
 
     Args:
-        within: the range of k and C that the proof covers. Empty: all.
-        origins: where refutations came from that the proof needs. Empty: from this process alone.
+        within: Range of k and C that the proof covers. Empty: all.
+        origins: Origins of the refutations that the proof needs. Empty: this process only.
     """
     proved = f"proved ({origins})" if origins else "proved"
     return f"{proved} for {within}" if within else proved
 
 
 def format_rounded(number: Fraction | int) -> str:
-    """Return a number in three digits, however large: ``"1.23E+45"``."""
+    """Return a number of any size in three digits: ``"1.23E+45"``."""
     value = Fraction(number)
     return f"{_HUGE.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(_HUGE)}"
 
 
 def single_line(value: object) -> str:
-    """Return a name as a part of a line: names of files and machines may hold ends of lines."""
+    """Return a name with escaped line ends, which names of files and machines may contain."""
     return str(value).replace("\n", "\\n")

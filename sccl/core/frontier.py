@@ -1,7 +1,7 @@
 """Frontiers: the best known algorithms for a collective on a machine, limits, and open candidates.
 
 A frontier has a part for every class of algorithms that was searched. Most collectives have one
-class; allreduce has up to four, whose points are drawn over one another.
+class. Allreduce has up to four, and charts overlay their points.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ COMPOSED, TREES, EXCHANGED, GATHERED = "composed", "trees", "exchanged", "gather
 """The names of the classes of allreduces."""
 
 PointState = Literal["proved", "best found", "approached"]
-"""State of a point: proved optimal, not proved, or a limit of R/C that no known algorithm
-attains.
+"""State of a point: proved optimal, best found (not proved), or a proved limit of R/C that no known
+algorithm attains.
 """
 
 
@@ -47,8 +47,8 @@ def describe_state(state: PointState, within: str, rests_on: Iterable[Origin]) -
 
     Args:
         state: state of the point.
-        within: the range of k and C that its proof covers. Empty: all.
-        rests_on: the origins of verdicts that its proof uses, or would use if they were verified.
+        within: Range of k and C that its proof covers. Empty: all.
+        rests_on: Origins of the verdicts that its proof uses, or would use if they were verified.
     """
     if state == "proved":
         origins = (origin if origin.is_verified else f"trusted {origin}" for origin in rests_on)
@@ -60,12 +60,12 @@ def describe_state(state: PointState, within: str, rests_on: Iterable[Origin]) -
 
 @dataclass(frozen=True, slots=True)
 class RefutedCandidate:
-    """A candidate that has no algorithm, and why.
+    """A candidate without an algorithm, and the evidence.
 
     Attributes:
-        evidence: why that may be believed, in words.
-        seconds: that finding it out took. None: its file does not say.
-        origin: where the refutation came from.
+        evidence: Evidence of the refutation, in words.
+        seconds: Time of the refutation. None: missing in its file.
+        origin: Origin of the refutation.
         refuted_by: ``"distance"``, ``"cut"``, ``"packing"``, or a solver, such as ``"cp-sat"``.
             Empty: its file does not say.
     """
@@ -78,7 +78,7 @@ class RefutedCandidate:
 
     @property
     def evidence_text(self) -> str:
-        """Return the method, the evidence, and its origin unless that is this process."""
+        """Return the method and the evidence, with the origin if it is another process."""
         by = f"by {self.refuted_by}: " if self.refuted_by else ""
         is_local = self.origin is Origin.THIS_PROCESS
         return f"{by}{self.evidence}" if is_local else f"{by}{self.evidence} ({self.origin.value})"
@@ -86,10 +86,10 @@ class RefutedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class OpenCandidate:
-    """A candidate that would improve the frontier and was not decided, and why.
+    """An undecided candidate that would improve the frontier, and the reason.
 
     Attributes:
-        origin: who claims that it has no algorithm, which is not verified. None: nobody does.
+        origin: Origin of an unverified claim that it has no algorithm. None: no such claim.
     """
 
     candidate: Candidate
@@ -104,21 +104,22 @@ class Point:
     Attributes:
         steps: S.
         cost: R/C.
-        chunks: C of the algorithm. None: its file does not say.
-        rounds: R of the algorithm. None: its file does not say.
-        optimal: the lower bounds that it attains: ``"latency"``, ``"bandwidth"``, ``"limit"``.
-        is_proved: whether it is proved that nothing of its class dominates it. Otherwise it is the
-            best found.
-        within: the k and C that the proof is restricted to. None: it holds for any.
-        algorithm: None: it is too large to write, or it is only in its file.
-        file: its file name. None: it was not written.
+        chunks: C of the algorithm. None: missing in its file.
+        rounds: R of the algorithm. None: missing in its file.
+        optimal: Lower bounds that it attains: ``"latency"``, ``"bandwidth"``, ``"limit"``.
+        is_proved: Whether a proof shows that no algorithm of its class dominates it. Otherwise it
+            is the best found.
+        within: Range of k and C to which the proof is restricted. None: no restriction.
+        algorithm: The algorithm. None: it is too large to write, or only in its file.
+        file: Name of its file. None: it was not written.
         rounds_per_step: rounds per step of the algorithm, if the frontier contains them.
-        seconds: time to find it. None: not in its file.
-        from_store: whether these are the seconds of an earlier search, from the store.
-        proof_origins: origins other than this process of the refutations that the proof needs. For
-            a point that is not proved, those that would prove it if they were verified.
-        found_by: method that made its algorithm: ``"greedy"``, ``"construction"``, ``"packing"``,
-            ``"composition"``, or a solver, such as ``"cp-sat"``. Empty: its file does not say.
+        seconds: Time to find it. None: missing in its file.
+        from_store: Whether ``seconds`` is the time of an earlier search, from the store.
+        proof_origins: Origins, other than this process, of the refutations that the proof needs. If
+            the point is not proved, the origins that would prove it if they were verified.
+        found_by: Method that generated its algorithm: ``"greedy"``, ``"construction"``,
+            ``"packing"``, ``"composition"``, or a solver, such as ``"cp-sat"``. Empty: its file
+            does not say.
     """
 
     steps: int
@@ -138,7 +139,7 @@ class Point:
 
     @classmethod
     def from_algorithm(cls, algorithm: AnyAlgorithm) -> Point:
-        """Return the point of an algorithm of which nothing else is known."""
+        """Return the point of an algorithm without further information."""
         a = algorithm
         return cls(
             a.steps,
@@ -152,7 +153,7 @@ class Point:
     def with_algorithm(
         self, algorithm: AnyAlgorithm, file: Path | None, found_by: str = ""
     ) -> Self:
-        """Return it with its algorithm."""
+        """Return the point with an algorithm."""
         return replace(
             self,
             chunks=algorithm.collective.chunks,
@@ -169,14 +170,14 @@ class Point:
 
     @property
     def costs(self) -> tuple[Fraction, ...]:
-        """Return its R/C, and that of its algorithm if it has one."""
+        """Return its R/C, and the R/C of its algorithm if it has one."""
         if self.chunks is None or self.rounds is None:
             return (self.cost,)
         return (self.cost, Fraction(self.rounds, self.chunks))
 
     @property
     def candidate(self) -> Candidate:
-        """Return the (C, S, R) of its algorithm, which has to be there."""
+        """Return the (C, S, R) of its algorithm, which must exist."""
         assert self.chunks is not None
         assert self.rounds is not None
         return Candidate(Fraction(self.rounds, self.chunks), self.chunks, self.steps, self.rounds)
@@ -196,7 +197,7 @@ class Point:
 
     @property
     def text(self) -> str:
-        """Return its algorithm in words; where none attains it, its costs."""
+        """Return its algorithm as text, or its costs if no algorithm attains them."""
         if self.chunks is None or not self.is_attained:
             return f"S={self.steps} R/C={self.cost}"
         return f"C={self.chunks} S={self.steps} R={self.rounds}"
@@ -204,9 +205,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class LimitPoint(Point):
-    """A point of a limit frontier: a limit of R/C, with an algorithm at it or near it, if any.
+    """A point of a limit frontier: a limit of R/C, with an algorithm at or near it.
 
-    ``cost`` is the limit. ``chunks`` and ``rounds`` are None where there is no algorithm.
+    ``cost`` is the limit. ``chunks`` and ``rounds`` are None without an algorithm.
 
     Attributes:
         is_attained: Whether the algorithm has this R/C. Otherwise its R/C is larger.
@@ -221,7 +222,8 @@ class LimitPoint(Point):
         """Return the point of a limit of R/C, without an algorithm.
 
         Args:
-            bounds: bounds of its class.
+            limit: The limit.
+            bounds: Bounds of its class.
         """
         optimal = bounds.bounds_met(limit.steps, limit.required_upper)
         return cls(limit.steps, limit.required_upper, None, None, optimal, is_proved=limit.is_exact)
@@ -229,7 +231,7 @@ class LimitPoint(Point):
     def with_algorithm(
         self, algorithm: AnyAlgorithm, file: Path | None, found_by: str = ""
     ) -> LimitPoint:
-        """Return it with an algorithm that attains it, or is near it."""
+        """Return the point with an algorithm that attains or approximates the limit."""
         return replace(
             Point.with_algorithm(self, algorithm, file, found_by),
             is_attained=algorithm.bandwidth_cost == self.cost,
@@ -242,15 +244,15 @@ class ClassFrontier:
     """The frontier of one class of algorithms.
 
     Attributes:
-        name: such as ``"trees"``. Empty: there is only this class.
-        scope: the class, as text.
+        name: Name such as ``"trees"``. Empty: the only class.
+        scope: The class, as text.
         steps: lower bound on S in the class. None: unknown.
         bandwidth: lower bound on R/C in the class. None: unknown.
-        points: by ascending S, with descending R/C.
+        points: Points by ascending S, with descending R/C.
         limits: lower bounds for every k and C, by number of steps.
         is_complete: whether this is the whole frontier of the class within ``within``.
         within: range of k and C that was searched. None: all.
-        collective: the collective of the algorithms, such as allgather, which an allreduce may run.
+        collective: Collective of the algorithms if it differs, such as allgather for an allreduce.
     """
 
     name: str
@@ -276,7 +278,7 @@ class ClassFrontier:
 
     @property
     def without_transient(self) -> ClassFrontier:
-        """Return it without times and folders."""
+        """Return the part without times and folders."""
         points = (
             replace(point, file=point.file and Path(point.file.name), seconds=None)
             for point in self.points
@@ -285,13 +287,13 @@ class ClassFrontier:
 
     @property
     def asymptotic_costs(self) -> tuple[tuple[int, Fraction], ...]:
-        """Return (S, R/C) of the limits that algorithms here come near, and do not attain."""
+        """Return (S, R/C) of the limits that algorithms approximate but do not attain."""
         return tuple((point.steps, point.cost) for point in self.points if not point.is_attained)
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedClass:
-    """A class that was not looked at, and why."""
+    """A class that was not searched, and the reason."""
 
     name: str
     reason: StopReason
@@ -301,21 +303,21 @@ class SkippedClass:
 class Frontier:
     """The best known algorithms for a collective on a machine.
 
-    A search returns a :class:`SweepFrontier` or a :class:`StepLimitFrontier`. Algorithms whose
-    search is unknown form a frontier that is neither.
+    A search returns a :class:`SweepFrontier` or a :class:`StepLimitFrontier`. Algorithms without a
+    known search form a plain :class:`Frontier`.
 
     Attributes:
-        topology: the machine's name.
-        collective: its name.
-        root: its root, if it has one.
-        costs: the costs by which points are compared. None: unknown.
+        topology: Name of the machine.
+        collective: Name of the collective.
+        root: Root of the collective, if it has one.
+        costs: Costs for comparing points. None: unknown.
         bounds: lower bounds for all of its classes. None: unknown.
         classes: the frontier of each class. If there are several, each has a name.
         skipped: classes that were not searched.
-        any_class_limits: for allreduce: lower bounds for all classes, by S of points and a step
+        any_class_limits: Lower bounds for all classes of allreduce, at the S of points and one step
             less.
-        stop_reason: why the search ended: bandwidth bound, largest S, or interrupt.
-        seconds: total time. None: not in its file.
+        stop_reason: Reason why the search ended: bandwidth bound, largest S, or interrupt.
+        seconds: Total time. None: missing in its file.
     """
 
     topology: str
@@ -331,7 +333,7 @@ class Frontier:
 
     @property
     def name(self) -> str:
-        """Return the question: ``"allgather on dgx1"``."""
+        """Return the name of the problem: ``"allgather on dgx1"``."""
         root = f" (root {self.root})" if self.root else ""
         return f"{self.collective}{root} on {self.topology}"
 
@@ -347,7 +349,7 @@ class Frontier:
 
     @property
     def halves(self) -> tuple[SweepFrontier, ...]:
-        """Return the frontiers of the halves of compositions, which only a sweep has."""
+        """Return the frontiers of the two halves of compositions, which only a sweep has."""
         return ()
 
     @property
@@ -357,25 +359,25 @@ class Frontier:
 
     @property
     def is_multiclass(self) -> bool:
-        """Return whether it is over classes that have names."""
+        """Return whether it has named classes."""
         return not (len(self.classes) == 1 and not self.classes[0].name)
 
     @property
     def scope(self) -> str:
-        """Return its classes, in words."""
+        """Return its classes as text."""
         return "; ".join(part.scope for part in self.classes)
 
     @property
     def class_without_bounds(self) -> str | None:
-        """Return the class that it is about, where no bounds of its collective hold for it."""
+        """Return its class if the bounds of the collective do not apply to it, else None."""
         return self.scope or None if self.bounds is None else None
 
     @property
     def non_dominated(self) -> tuple[tuple[str, Point], ...]:
         """Return the points that no point of any class dominates, with the names of classes.
 
-        Among equal points, the first class with an algorithm counts. ``optimal`` then refers to all
-        algorithms, and ``proved`` still to the point's class.
+        Among equal points, the first class with an algorithm counts. In the results, ``optimal``
+        refers to all algorithms, but ``is_proved`` still refers to the point's class.
         """
         if not self.is_multiclass:
             return tuple(("", point) for point in self.classes[0].points)
@@ -391,10 +393,10 @@ class Frontier:
         return tuple(stairs)
 
     def require_consistent(self) -> Self:
-        """Return it, if no point of it is below a bound or a limit that it states.
+        """Return the frontier after checking that no point is below its bounds and limits.
 
         Raises:
-            ContradictionError: One is.
+            ContradictionError: A point is.
         """
         for part in self.classes:
             for limit in part.limits:
@@ -404,7 +406,7 @@ class Frontier:
         return self
 
     def _require_above(self, point: Point, part: ClassFrontier) -> None:
-        """Check that a point of a class is below no bound or limit.
+        """Check that a point of a class is not below any bound or limit.
 
         Raises:
             ContradictionError: It is.
@@ -426,21 +428,21 @@ class Frontier:
             )
 
     def is_undominated(self, point: Point) -> bool:
-        """Return whether no algorithm of any class has less R/C, or as much in fewer steps."""
+        """Return whether no algorithm of any class dominates a point."""
         fewer = [limit.lower for limit in self.any_class_limits if limit.steps == point.steps - 1]
         first = self.bounds is not None and point.steps == self.bounds.steps
         return self.gap_to_any_class(point) == 0 and (first or point.cost < max(fewer, default=0))
 
     def gap_to_any_class(self, point: Point) -> Fraction | None:
-        """Return the relative gap of R/C to the lower bound for all classes in as many steps.
+        """Return the relative gap of R/C to the lower bound for all classes with the same steps.
 
-        0: no algorithm of as many steps has a smaller R/C. None: unknown.
+        0: no algorithm with the same number of steps has a smaller R/C. None: unknown.
         """
         lower = [limit.lower for limit in self.any_class_limits if limit.steps >= point.steps]
         return point.cost / max(lower) - 1 if lower else None
 
     def _optimal_bounds(self, point: Point) -> tuple[str, ...]:
-        """Return which of the bounds of all classes a point meets."""
+        """Return the bounds for all classes that a point attains."""
         return () if self.bounds is None else self.bounds.bounds_met(point.steps, point.cost)
 
     @property
@@ -450,12 +452,12 @@ class Frontier:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every class was looked at, and nothing of any is missing."""
+        """Return whether every class was searched completely."""
         return not self.skipped and all(part.is_complete for part in self.classes)
 
     @property
     def covers_all_k(self) -> bool:
-        """Return whether that is so for all k and C."""
+        """Return whether every class was searched completely for all k and C."""
         return self.is_complete and all(part.within is None for part in self.classes)
 
     @property
@@ -470,11 +472,11 @@ class SweepFrontier(Frontier):
     """The frontier of a sweep over candidates (S, R, C) within a range of k and C.
 
     Attributes:
-        covered: the range.
-        solver: the solver used.
+        covered: The range.
+        solver: The solver.
         open: candidates that may contain a better algorithm.
         refuted: candidates that have no algorithm.
-        halves: the frontiers of which the algorithms of one class are composed.
+        halves: Frontiers of the two halves of which composed algorithms consist.
     """
 
     covered: SweepRange

@@ -1,11 +1,11 @@
-"""Types of the numbers that name things, so that one cannot be taken for another."""
+"""Distinct types for ranks, chunks, steps and edges, so that type checkers detect mix-ups."""
 
 from __future__ import annotations
 
 from typing import NewType
 
 Rank = NewType("Rank", int)
-"""A node that takes part in collectives, counted from 0."""
+"""A node that participates in collectives, counted from 0."""
 
 ChunkId = NewType("ChunkId", int)
 """A global chunk number: chunk ``i * P + n`` is the i-th chunk of rank n (SCCL section 3.2.2)."""

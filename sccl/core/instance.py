@@ -17,15 +17,15 @@ MAX_K = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One question to a solver: is there an algorithm of S steps and R rounds for this collective?
+    """A decision problem: is there an algorithm of S steps and R rounds for this collective?
 
-    G, P, pre and post are the collective's, B is the topology's. Only non-combining collectives
-    are instances. The others are asked through their duals (SCCL section 3.5).
+    G, P, pre and post are those of the collective, and B is that of the topology. The collective
+    must be non-combining. Combining collectives are solved through their duals (SCCL section 3.5).
 
     Raises:
-        ParameterError: S or R below 1, or R below S (every step has at least one round).
-        CollectiveError: the collective is combining, or made for another number of ranks.
-        TopologyError: the topology has switch nodes, which SYNCOLL cannot express.
+        ParameterError: S or R is below 1, or R is below S (every step has at least one round).
+        CollectiveError: The collective is combining, or has another number of ranks.
+        TopologyError: The topology has switch nodes, which SYNCOLL cannot express.
     """
 
     topology: Topology
@@ -50,10 +50,11 @@ class Instance:
 
 
 def check_direct(topology: Topology) -> None:
-    """Check that a machine has no switch nodes, which hold nothing and are no ranks.
+    """Check that a machine has no switch nodes, which are not ranks and store nothing.
 
     Raises:
-        TopologyError: it has; :func:`sccl.topo.machine_model` turns them into links with budgets.
+        TopologyError: It has. :func:`sccl.topo.machine_model.machine_model` replaces them by links
+            with budgets.
     """
     if topology.switches:
         raise TopologyError(
@@ -63,14 +64,14 @@ def check_direct(topology: Topology) -> None:
 
 
 MAX_ROUNDS = 2**31 - 1
-"""A guard against a slip of the finger; solvers count in machine words."""
+"""Maximum number of rounds: a guard against typing errors, since solvers count in machine words."""
 
 
 def check_steps_and_rounds(steps: int, rounds: int) -> None:
-    """Check that S >= 1 and R >= S, and that neither is beyond all measure.
+    """Check that S >= 1, R >= S, and R <= :data:`MAX_ROUNDS`.
 
     Raises:
-        ParameterError: they are not.
+        ParameterError: They are not.
     """
     if steps < 1:
         raise ParameterError(f"steps is {steps}, expected at least 1")
@@ -85,7 +86,7 @@ def check_steps_and_rounds(steps: int, rounds: int) -> None:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Candidate:
-    """A (C, S, R) of the collective that was asked for; ordered by cost, then chunks."""
+    """A (C, S, R) of the requested collective, ordered by cost, then chunks."""
 
     cost: Fraction
     chunks: int
@@ -96,11 +97,11 @@ class Candidate:
         return f"C={self.chunks} S={self.steps} R={self.rounds}"
 
     def implies_unsat(self, peer: Candidate) -> bool:
-        """Return whether ``peer`` is unsat if this one, of as many steps, is.
+        """Return whether ``peer`` must be unsat if this candidate of the same steps is.
 
-        An algorithm stays one when a step is given another round, and when the chunks of the last
-        pattern are left out. So if ``peer`` with R' <= R and C' >= C had an algorithm, so would
-        this. (C counts whole patterns: both are multiples of the collective's unit.)
+        An algorithm stays valid with an additional round in a step, and without the chunks of the
+        last pattern. So if ``peer`` with R' <= R and C' >= C had an algorithm, this candidate would
+        have one. (C counts whole patterns: both are multiples of the collective's unit.)
         """
         return (
             self.steps == peer.steps and peer.rounds <= self.rounds and peer.chunks >= self.chunks
@@ -115,9 +116,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class SweepRange:
-    """The range of a sweep. Fields are options of users (:mod:`sccl.core.option_fields`).
+    """The range of a sweep, with user options as fields (:mod:`sccl.core.option_fields`).
 
-    For reductions and allreduce the numbers are those of the dual that is solved.
+    For reductions and allreduce the numbers are those of the solved dual.
     """
 
     k: Annotated[
@@ -153,6 +154,6 @@ class SweepRange:
 
     @property
     def description(self) -> str:
-        """Return the restriction on claims of a sweep, such as ``"k = 2"``."""
+        """Return the restriction of a sweep's claims, such as ``"k = 2"``."""
         of_rounds = "the k searched" if self.k is None else f"k = {self.k}"
         return of_rounds + (f" and C <= {self.max_chunks}" if self.max_chunks is not None else "")

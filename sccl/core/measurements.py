@@ -1,11 +1,11 @@
 """Define measurements of links, and of PCIe connections.
 
-A row has the time of some chunks from one rank to another. TACCL (NSDI 2023), section 4.1: n chunks
-of s bytes that are sent one after another take n * (alpha + beta * s), all at once alpha + n * beta
-* s. From both, alpha and beta are fitted.
+A timing is the time of n chunks from one rank to another. TACCL (NSDI 2023), section 4.1: n chunks
+of s bytes that are sent one after another take n * (alpha + beta * s), and sent all at once they
+take alpha + n * beta * s. Both kinds determine alpha and beta.
 
-TACCL (NSDI 2023), section 4.2: a virtual machine may hide its PCIe switches, but GPUs that share
-one still get less bandwidth at once.
+TACCL (NSDI 2023), section 4.2: a virtual machine may hide its PCIe switches, but concurrent copies
+of GPUs that share a switch get less bandwidth.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sccl.core.topology import link_name
 from sccl.errors import ParameterError
 
 MAX_PROFILED = 64
-"""Ranks that are measured pair by pair at most."""
+"""Maximum number of ranks, which are measured in pairs."""
 
 MAX_CHUNK_BYTES = 2**40
 MAX_SENT = 2**20
@@ -33,35 +33,35 @@ underflow, and no fit is possible.
 
 
 class Pacing(StrEnum):
-    """When a chunk is sent that is not the first."""
+    """Time at which each chunk after the first is sent."""
 
     IN_TURN = "in-turn"
-    """Once the one before has arrived."""
+    """After the previous chunk has arrived."""
     AT_ONCE = "at-once"
-    """With all others."""
+    """Together with all others."""
 
 
 class RepetitionStatistic(StrEnum):
-    """Which of several repetitions is taken."""
+    """Statistic of repetitions."""
 
     MIN = "least"
-    """The fastest repetition: other load on a machine can only add to a link's time."""
+    """The fastest repetition, since other load on a machine only increases a link's time."""
     MEDIAN = "median"
-    """The median: for errors in both directions, or where other load is part of the result."""
+    """The median, for errors in both directions, or if other load is part of the result."""
 
     def select(self, us: Sequence[float]) -> float:
-        """Return the one that is taken."""
+        """Return the statistic of the repetitions."""
         return min(us) if self is RepetitionStatistic.MIN else statistics.median(us)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkTiming:
-    """How long chunks took over one link, from the first byte sent to the last that arrived.
+    """The time of chunks over one link, from the first sent byte to the last arrived byte.
 
     Attributes:
-        chunks: how many were sent.
-        chunk_bytes: of each.
-        us: microseconds of all of them, one figure for each repetition.
+        chunks: Number of chunks.
+        chunk_bytes: Size of each chunk.
+        us: Total time of each repetition, microseconds.
     """
 
     src: int
@@ -97,12 +97,12 @@ class LinkTiming:
 
     @property
     def latency_count(self) -> int:
-        """Return how many times alpha it takes."""
+        """Return the number of alphas in its time."""
         return self.chunks if self.pacing is Pacing.IN_TURN else 1
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of all its chunks."""
+        """Return the total size of its chunks."""
         return self.chunks * self.chunk_bytes
 
 
@@ -112,7 +112,7 @@ class Measurements:
 
     Attributes:
         name: name of the measured machine.
-        timings: by link, in the order of measurement.
+        timings: Timings of links, in the order of measurement.
         source: method and tools of the measurement.
     """
 
@@ -154,11 +154,11 @@ def check_figures(figures: Sequence[float], label: str, limit: float) -> None:
     """Check that there are measured values, and that they are plausible.
 
     Args:
-        label: the beginning of the message.
-        limit: the largest accepted value.
+        label: Beginning of the message.
+        limit: Largest accepted value.
 
     Raises:
-        ParameterError: there are none, or one is not plausible.
+        ParameterError: There are none, or one is implausible.
     """
     if not figures:
         raise ParameterError(f"{label} is empty, expected a figure for each repetition")
@@ -175,11 +175,11 @@ _MAX_PCIE_US, _MAX_GB_PER_S = 1e9, 1e6
 
 @dataclass(frozen=True, slots=True)
 class PairedCopies:
-    """Copies of two GPUs to the CPU at once.
+    """Concurrent copies of two GPUs to the CPU.
 
     Attributes:
-        gpus: the two, ascending.
-        gb_per_s: bandwidth of each of the two, 10^9 bytes per second, by repetition.
+        gpus: The two GPUs, ascending.
+        gb_per_s: Bandwidth of each of the two in each repetition, 10^9 bytes per second.
     """
 
     gpus: tuple[int, int]
@@ -190,7 +190,7 @@ class PairedCopies:
 class PcieMeasurements:
     """Measurements that reveal the PCIe switches of a machine (TACCL, section 4.2).
 
-    Each figure has one value per repetition.
+    Each measurement has one value per repetition.
 
     Attributes:
         loopback_us: Time of a loopback between each CPU and the NIC.
@@ -249,11 +249,11 @@ class PcieMeasurements:
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs there are."""
+        """Return the number of GPUs."""
         return len(self.beside_nic)
 
     def copies(self) -> Iterator[tuple[str, tuple[float, ...]]]:
-        """Yield every bandwidth to a CPU with its name in messages."""
+        """Yield every bandwidth to a CPU, after its name in messages."""
         for pair in self.pairs:
             yield paired_copies_name(pair.gpus), pair.gb_per_s
         for gpu, figures in enumerate(self.beside_nic):
@@ -263,12 +263,12 @@ class PcieMeasurements:
 
 
 def paired_copies_name(gpus: tuple[int, int]) -> str:
-    """Return the name in messages of copies of two GPUs at once."""
+    """Return the name of concurrent copies of two GPUs in messages."""
     return f"GPUs {gpus[0]} and {gpus[1]} at once"
 
 
 def nic_copy_name(gpu: int) -> str:
-    """Return the name in messages of a GPU's copy during the loopback of a NIC."""
+    """Return the name of a GPU's copy during the loopback of a NIC in messages."""
     return f"GPU {gpu} at the same time as the NIC"
 
 
@@ -277,9 +277,9 @@ class PcieHierarchy:
     """The GPUs that share PCIe switches, and the place of the NIC.
 
     Attributes:
-        near_cpu: the CPU that is nearest to the NIC.
-        switches: the GPUs that share a PCIe switch, a partition of all; ascending.
-        nic_switch: the switch that the NIC is on, by index. None: none of them.
+        near_cpu: The CPU nearest to the NIC.
+        switches: GPUs of each PCIe switch, ascending: a partition of all GPUs.
+        nic_switch: Index of the switch with the NIC. None: none of them.
     """
 
     near_cpu: int

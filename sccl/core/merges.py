@@ -1,7 +1,7 @@
-"""Merge collectives into one: fewer launches, and one later start.
+"""Merge collectives into one, which saves launches but delays the start.
 
-Frameworks call this bucketing. One collective replaces several equal ones: it begins when the last
-of their inputs is ready, and ends for all of them.
+Frameworks call this bucketing. One collective replaces several equal ones. It begins when the last
+of their inputs is ready, and ends for all of them at once.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from sccl.core.workload_ops import (
 from sccl.errors import ParameterError
 
 _MAX_IDS_SHOWN = 3
-"""Ids that the id of one that was merged has whole."""
+"""Maximum number of ids that the id of a merged collective lists completely."""
 
 IdRows = Sequence[Sequence[str]]
-"""Ids of collectives, of each row those that are one."""
+"""Rows of ids of collectives. Those of a row are merged."""
 
 
 def merge_collectives(workload: Workload, rows: IdRows) -> Workload:
-    """Return a workload in which some collectives are merged, each at the place of its last.
+    """Return a workload with merged collectives, each at the position of its last part.
 
     Raises:
-        ParameterError: a row has fewer than two, one is in two rows or does not exist, they are not
-            equal, or the result would wait for itself.
+        ParameterError: A row has fewer than two ids, an id is in two rows or does not exist, the
+            collectives of a row differ, or the result would wait for itself.
     """
     calls = {op.id: op for op in workload.collectives()}
     into: dict[str, CommOp] = {}
@@ -50,12 +50,12 @@ def merge_collectives(workload: Workload, rows: IdRows) -> Workload:
 
 
 def merged_id_rows(workload: Workload) -> tuple[tuple[str, ...], ...]:
-    """Return the ids of the collectives that are one in a workload, a row of each."""
+    """Return the ids of the parts of each merged collective of a workload."""
     return tuple(tuple(part.id for part in op.merged) for op in workload.collectives() if op.merged)
 
 
 def _merge_row(row: Sequence[CommOp]) -> CommOp:
-    """Return one collective instead of several."""
+    """Return the merged collective of several collectives."""
     names = [op.id for op in row]
     if len(set(names)) < max(2, len(names)):
         raise ParameterError(f"merged are {names!s:.60}, expected two or more different ones")
@@ -102,7 +102,7 @@ def _rewrite_workload(workload: Workload, into: Mapping[str, CommOp]) -> Workloa
 
 
 def _rewrite_program(program: HostProgram, name_of: Mapping[str, str]) -> HostProgram:
-    """Return a program that submits a merged collective at the place of its last part."""
+    """Return a program that submits a merged collective at the position of its last part."""
     renamed = [replace(event, op=name_of[event.op]) for event in program.events]
     last = {event.op: place for place, event in enumerate(renamed) if _is_submit(event)}
     events: Iterable[HostEvent] = (

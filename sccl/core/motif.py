@@ -1,9 +1,9 @@
-"""Motif: a part of a collective that is issued and scheduled as one.
+"""Motif: a part of a collective that is issued and scheduled as a unit.
 
 Source: SYNDICATE (NSDI 2023) section 4.2: a part of a collective's payload, times a part of its
-pattern. The data of all ranks in a collective are laid out in one row of elements, rank after rank
-where each rank has different data; cells of the row move as wholes, or the same part of each. An
-element to which several ranks contribute has one place in the row.
+pattern. The data of all ranks in a collective form one row of elements, rank after rank if the
+ranks have different data. The row is divided into cells. A motif moves cells, or the same part of
+each cell. An element to which several ranks contribute occurs once in the row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import isqrt
 
 Span = tuple[int, int]
-"""Elements of the row, from one up to another."""
+"""Elements of the row, from the first to before the second index."""
 
 FULL_CELL = (Fraction(0), Fraction(1))
 """All of each cell."""
@@ -29,8 +29,8 @@ class MotifMove:
 
     Attributes:
         span: the elements.
-        sources: the rank that holds them. In combining motifs, the ranks that contribute.
-        targets: the ranks that hold them afterwards.
+        sources: The rank that holds them. In combining motifs, all contributing ranks.
+        targets: The ranks that hold them afterwards.
     """
 
     span: Span
@@ -43,13 +43,13 @@ class MotifShare:
     """The share of one group of ranks in a motif.
 
     Attributes:
-        group: the ranks, in their order: a place is a rank's number in it.
-        cells: where each cell begins, and the end of the last. In alltoall, cells from the first
-            rank of all to each, then those from the second.
-        owns: by place, the cells that it gives (allgather, gather), or receives (reducescatter,
-            scatter). In alltoall the ranks whose data it gives. Empty: all move all cells.
-        wants: by place, in alltoall: the ranks whose data it receives. Otherwise empty.
-        root: the place that has all, or receives all. None: the collective has no root.
+        group: The ranks in order. A *place* is an index into it.
+        cells: Begin of each cell, and the end of the last one. In alltoall, the cells from the
+            first rank to each rank, then those from the second rank, and so on.
+        owns: Cells that each place sends (allgather, gather) or receives (reducescatter, scatter).
+            In alltoall, the ranks whose data it sends. Empty: all places move all cells.
+        wants: Ranks whose data each place receives, in alltoall. Otherwise empty.
+        root: Place of the root. None: the collective has no root.
     """
 
     group: tuple[int, ...]
@@ -64,12 +64,12 @@ class Motif:
     """A part of a collective.
 
     Attributes:
-        collective: its name, one of the eight.
-        shares: the shares of groups at once. Groups with common ranks move other elements.
-        part: part of each cell, from and to; elements are rounded down.
-        offsets: in alltoall, the distances in places to send over. Empty: to all.
-        after: motifs of the same collective that end before it begins, by number.
-        channel: the channel that it has to take. Empty: any.
+        collective: Name of the collective, one of eight.
+        shares: Shares of concurrent groups. Groups with common ranks move different elements.
+        part: Begin and end of the moved part of each cell, as fractions. Elements are rounded down.
+        offsets: Distances in places to send over, in alltoall. Empty: all.
+        after: Numbers of the motifs of the same collective that end before it begins.
+        channel: Required channel. Empty: any.
     """
 
     collective: str
@@ -86,11 +86,11 @@ class Motif:
 
     @property
     def max_group_size(self) -> int:
-        """Return how many ranks the largest of its groups has."""
+        """Return the number of ranks of its largest group."""
         return max(len(share.group) for share in self.shares)
 
     def moves(self) -> Iterator[MotifMove]:
-        """Yield the elements that move, without those that stay in place."""
+        """Yield the moves of elements, without elements that stay in place."""
         for share in self.shares:
             if self.collective == "alltoall":
                 yield from self._alltoall_moves(share)
@@ -98,9 +98,9 @@ class Motif:
                 yield from self._collective_moves(share)
 
     def span(self, share: MotifShare, cell: int) -> Span:
-        """Return the elements of a cell that move; none: both ends are the same."""
+        """Return the moved elements of a cell. If there are none, both ends are equal."""
         start, size = share.cells[cell], share.cells[cell + 1] - share.cells[cell]
-        low, high = self.part  # whole numbers: fractions would take most of the time
+        low, high = self.part  # integer arithmetic, since Fraction is slow
         return (
             start + size * low.numerator // low.denominator,
             start + size * high.numerator // high.denominator,

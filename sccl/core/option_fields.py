@@ -1,8 +1,8 @@
-"""Options as fields of a class, whose ``Meta`` is the only place of their ranges and help.
+"""Options as annotated fields of a class, with ranges and help in their ``Meta`` only.
 
-A field is ``name: Annotated[type, Meta(ge=..., description=help)] = default``. The help of a
-default that is no value, such as None, is ``extra={"default": help}``, and ``extra={"choices":
-words}`` are the values of a text.
+A field is ``name: Annotated[type, Meta(ge=..., description=help)] = default``. If the default is no
+value of its own, such as None, ``extra={"default": help}`` describes it. ``extra={"choices":
+words}`` lists the values of a text.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """An option, as users see it.
+    """An option for users.
 
     Attributes:
         type: Its type, without None and without its range.
         is_optional: Whether None is a value.
-        default: Default value. ``msgspec.NODEFAULT``: none, it is required.
+        default: Default value. ``msgspec.NODEFAULT``: the option is required.
         help: Description with its unit. Empty: see the class that declares the field first.
-        default_help: Help of a default that is no value. Empty: none.
-        minimum: Smallest value. None: any.
-        choices: Its values, if they are words. Empty: any.
+        default_help: Description of a default such as None. Empty: none.
+        minimum: Smallest value. None: no limit.
+        choices: Allowed words. Empty: any value.
     """
 
     name: str

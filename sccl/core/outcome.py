@@ -2,9 +2,10 @@
 
 It is a :class:`Solution`, :class:`Infeasible`, or :class:`Inconclusive`.
 
-:data:`sccl.core.answer.Answer` is narrower: it is about one SYNCOLL instance, i.e. whether an
+:data:`sccl.core.answer.Answer` is narrower: it concerns one SYNCOLL instance, i.e. whether an
 algorithm with given chunks, steps and rounds exists. A k-synchronous synthesizer solves many
-instances and makes one outcome of them. Others solve none. In both cases giving up proves nothing.
+instances and combines them into one outcome. Other synthesizers solve none. In both cases an
+inconclusive result proves nothing.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _MEASURE_TEXTS = {
 
 
 PlanBound: TypeAlias = Bound[Fraction, tuple[LimitProof, ...]]
-"""A lower bound of a plan. Without proofs it is elementary, such as the bandwidth bound, or they
-were not kept.
+"""A lower bound for a plan. Without proofs, it is elementary (such as the bandwidth bound), or its
+proofs were not stored.
 """
 
 
@@ -50,7 +51,8 @@ class Solution:
         plan: The plan.
         objective: Its value in the measure of the bound.
         bound: Lower bound for all plans of a class.
-        found_by: Method that made the plan, where a synthesizer has several, such as ``"packing"``.
+        found_by: Method that generated the plan, if a synthesizer has several, such as
+            ``"packing"``.
     """
 
     plan: Plan
@@ -60,7 +62,7 @@ class Solution:
 
     @property
     def is_optimal(self) -> bool:
-        """Return whether it is the best of the class of its bound."""
+        """Return whether the plan is optimal within the class of its bound."""
         return self.objective == self.bound.value
 
     @property
@@ -69,7 +71,7 @@ class Solution:
         return self.objective / self.bound.value - 1 if self.bound.value else None
 
     def require_consistent(self) -> Solution:
-        """Return it, if the plan is not better than the lower bound.
+        """Return the solution after checking that it is not better than its lower bound.
 
         Raises:
             ContradictionError: It is.
@@ -88,10 +90,10 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class DistanceRefutation:
-    """A chunk has farther to go than the steps that were asked for.
+    """The distance of a chunk exceeds the requested number of steps.
 
     Attributes:
-        steps: that were asked for.
+        steps: Requested number of steps.
     """
 
     steps: int
@@ -100,10 +102,10 @@ class DistanceRefutation:
 
 @dataclass(frozen=True, slots=True)
 class SolverRefutation:
-    """A solver says that a candidate has no algorithm.
+    """A solver refuted a candidate.
 
     Attributes:
-        reason: why that may be believed, in words.
+        reason: Evidence of the refutation, in words.
     """
 
     candidate: Candidate
@@ -116,18 +118,18 @@ Evidence = DistanceRefutation | SolverRefutation
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """There is no such plan, and this is why."""
+    """No such plan exists, for the given evidence."""
 
     evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class Inconclusive:
-    """The search ended at a limit of effort or time. Nothing is proved.
+    """The search ended at a limit of budget or time. Nothing is proved.
 
     Attributes:
-        reason: why it ended.
-        best: the best plan so far. None: there is none.
+        reason: Reason why it ended.
+        best: The best plan so far. None: there is none.
     """
 
     reason: StopReason
@@ -143,7 +145,7 @@ Outcome = Solution | Infeasible | Inconclusive
 
 
 def best_plan(outcome: Outcome) -> tuple[Solution | None, StopReason]:
-    """Return the best plan, None if there is none, and why the search ended early, if it did."""
+    """Return the best plan (None: there is none), and the reason if the search ended early."""
     match outcome:
         case Solution():
             return outcome, NOT_STOPPED

@@ -1,4 +1,4 @@
-"""PackedSchedule: a schedule in rounds, as a log of little more than two bytes a transfer."""
+"""PackedSchedule: a schedule in rounds, stored as a log with about two bytes per transfer."""
 
 from __future__ import annotations
 
@@ -21,16 +21,13 @@ from sccl.errors import CollectiveError, ParameterError, TooLargeError
 
 Chunks = NDArray[np.uint16] | NDArray[np.uint32]
 MAX_PART_TRANSFERS = 2**25
-"""Transfers of a part: a GB of file, or of memory."""
+"""Maximum number of transfers of a part: a GB of file or memory."""
 
-_BLOCK_ROWS = 2**20  # of ``fired``, and chunks of ``log``, that are looked at together: some 8 MB
+_BLOCK_ROWS = 2**20  # rows of ``fired`` and chunks of ``log`` per block: about 8 MB
 
 
 def release_pages(column: NDArray[Any]) -> None:
-    """Release the memory pages of a mapped file that an array lies in, if it lies in one.
-
-    Pages are read again on the next access.
-    """
+    """Release the memory pages of an array in a mapped file, which are read again on access."""
     base: object = column
     while isinstance(base, np.ndarray):
         base = base.base
@@ -39,10 +36,10 @@ def release_pages(column: NDArray[Any]) -> None:
 
 
 class PassKind(StrEnum):
-    """How a log is gone through.
+    """Direction and effect of a pass over a log.
 
-    ``STORES``: from its first round to its last, and receivers store. ``REDUCES``: from its last
-    round to its first, and receivers reduce.
+    ``STORES``: from the first round to the last, and receivers store chunks. ``REDUCES``: from the
+    last round to the first, and receivers reduce chunks.
     """
 
     STORES = "stores"
@@ -51,21 +48,22 @@ class PassKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedSchedule:
-    """A schedule in rounds, for links that all take equally long for a chunk.
+    """A schedule in rounds, for machines whose links all take the same time for a chunk.
 
-    Like a :class:`~sccl.core.schedule.Schedule`, whose rows :meth:`batches` gives, it is a
-    *candidate*: its form has been checked, but the schedule is not verified.
+    Like a :class:`~sccl.core.schedule.Schedule`, it is a *candidate*: its form has been checked,
+    but the schedule is not verified. :meth:`batches` yields its transfers as rows of a schedule.
 
-    In a round every link carries one chunk or none. A *slot* is the place of a link among those
-    ordered by destination, then by source. In a pass that reduces they are ordered by source, then
-    by destination. So one log serves for both on a machine whose links go both ways: read backwards
-    over the opposite links it collects the data that it spreads.
+    In a round every link carries one chunk or none. A *slot* is the index of a link in the order by
+    destination, then source. In a reducing pass, the order is by source, then destination. So one
+    log serves both passes on a machine with two-way links: read backwards over the opposite links,
+    it collects the data that it distributes.
 
     The arrays may be memory-mapped. Then at most one batch of a file is in memory.
 
     Attributes:
-        fired: One bit per slot and round, packed in words. It is set if the slot carries a chunk.
-        log: Carried chunks, by round and slot.
+        fired: Bits packed in words, shape (rounds, words). A bit is set if its slot carries a
+            chunk.
+        log: Carried chunks, ordered by round and slot.
         passes: Passes over the log, in the order of execution.
         tick_ps: Length of a tick in picoseconds.
         chunk_bytes: Size of every chunk in bytes.
@@ -162,23 +160,23 @@ class PackedSchedule:
         return hash(self._scalar_fields())
 
     def _scalar_fields(self) -> tuple[object, ...]:
-        """Return all but the arrays, and how long these are."""
+        """Return all fields except the arrays, and the lengths of these."""
         head = (self.topology, self.collective, self.tick_ps, self.chunk_bytes, self.model)
         return (*head, self.passes, len(self.fired), len(self.log))
 
     @property
     def clock(self) -> Clock:
-        """Return the clock that it goes by."""
+        """Return the clock of its times."""
         return Clock.from_topology(self.topology, self.chunk_bytes, self.model, self.tick_ps)
 
     @property
     def round_ticks(self) -> int:
-        """Return how long a round takes."""
+        """Return the ticks of a round."""
         return self.clock.busy(0)
 
     @property
     def num_sends(self) -> int:
-        """Return how many transfers there are."""
+        """Return the number of transfers."""
         return len(self.log) * len(self.passes)
 
     @property
@@ -187,13 +185,13 @@ class PackedSchedule:
         return len(self.fired) * len(self.passes) * self.round_ticks
 
     def slot_links(self, passing: PassKind) -> IntArray:
-        """Return the link of each slot, by its place in ``topology.links``."""
+        """Return the index in ``topology.links`` of each slot's link."""
         src, dst = np.array([link.edge for link in self.topology.links], dtype=np.int64).T
         order = np.lexsort((src, dst) if passing is PassKind.STORES else (dst, src))
         return order.astype(np.int64)
 
     def round_ends(self) -> IntArray:
-        """Return where the chunks of each round end in the log."""
+        """Return the end of each round's chunks in the log, shape (rounds,)."""
         rows = max(_BLOCK_ROWS // max(self.fired.shape[1], 1), 1)
         counts = [np.zeros(0, dtype=np.int64)]
         for first in range(0, len(self.fired), rows):
@@ -203,7 +201,7 @@ class PackedSchedule:
         return np.cumsum(np.concatenate(counts))
 
     def link_counts(self) -> IntArray:
-        """Return the number of transfers of each link, by its place in ``topology.links``."""
+        """Return the number of transfers of each link of ``topology.links``."""
         rows = max(_BLOCK_ROWS // max(64 * self.fired.shape[1], 1), 1)
         links = len(self.topology.links)
         slots = np.zeros(links, np.int64)
@@ -218,24 +216,24 @@ class PackedSchedule:
         return counts
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[TransferColumns]:
-        """Yield the transfers as a :class:`Schedule` has them: whole rounds, some at a time.
+        """Yield the transfers as rows of a :class:`Schedule`, in batches of complete rounds.
 
         Args:
-            rows: that a batch has at most, where it has more than a round.
+            rows: Maximum number of rows of a batch with more than one round.
         """
         yield from self._part_columns(rows, ScheduleFilter(), 0, len(self.passes) * len(self.fired))
 
     def partial_schedule(
         self, part: ScheduleFilter, on_progress: ProgressCallback = lambda *_: None
     ) -> Schedule:
-        """Return the transfers of a part as an ordinary schedule, which alone does not do it all.
+        """Return the transfers of a part as an ordinary schedule, which is incomplete on its own.
 
         Args:
-            on_progress: how many rounds were looked at, and of how many.
+            on_progress: Callback with the number of processed rounds, and their total.
 
         Raises:
-            ParameterError: there is no such chunk, rank or time.
-            TooLargeError: they are too many for that.
+            ParameterError: There is no such chunk, rank or time.
+            TooLargeError: There are more than :data:`MAX_PART_TRANSFERS` transfers.
         """
         part.check(self.topology, self.collective)
         ticks, rounds = self.round_ticks, len(self.passes) * len(self.fired)
@@ -274,7 +272,7 @@ class PackedSchedule:
     def _part_columns(
         self, rows: int, part: ScheduleFilter, first: int, until: int
     ) -> Iterator[TransferColumns]:
-        """Yield the transfers of a part, from a round to before another. All passes count."""
+        """Yield the transfers of a part within a range of rounds, counted over all passes."""
         ends = np.concatenate([[0], self.round_ends()])
         for position, passing in enumerate(self.passes):
             rounds = len(self.fired)
@@ -304,7 +302,7 @@ class PackedSchedule:
                 begin += count
 
     def _sent_between(self, low: int, high: int) -> tuple[IntArray, IntArray]:
-        """Return the round and the slot of each chunk that is carried from a round to another."""
+        """Return the round and the slot of each carried chunk in rounds ``low`` to ``high - 1``."""
         rows = self.fired[low:high].astype("<u8", copy=False).view(np.uint8)
         number, slot = np.nonzero(np.unpackbits(rows, axis=1, bitorder="little"))
         return number + low, slot
@@ -331,10 +329,10 @@ TransferRow = tuple[float, float, float, int, int, int, bool]
 
 
 def transfer_rows(plan: AnySchedule, rows: int = BATCH_ROWS) -> Iterator[TransferRow]:
-    """Yield the transfers of a schedule in the order in which they start.
+    """Yield the transfers of a schedule in the order of their starts.
 
     Args:
-        rows: Number of transfers that are looked at together.
+        rows: Number of transfers per batch.
     """
     clock, edges = plan.clock, [link.edge for link in plan.topology.links]
     for batch in plan.batches(rows):
@@ -345,9 +343,9 @@ def transfer_rows(plan: AnySchedule, rows: int = BATCH_ROWS) -> Iterator[Transfe
 
 
 def link_usage(plan: AnySchedule) -> list[tuple[int, int, float]]:
-    """Return of each link its transfers, its place among the links, and its busy microseconds.
+    """Return the number of transfers, the index, and the busy microseconds of each link.
 
-    Several chunks that are sent together are one transfer.
+    Several chunks that are sent together count as one transfer.
     """
     if isinstance(plan, Schedule):
         begins = plan.transfer_starts() == np.arange(plan.num_sends)
@@ -363,10 +361,10 @@ def link_usage(plan: AnySchedule) -> list[tuple[int, int, float]]:
 
 
 def _last_round(ends: IntArray, first: int, rows: int) -> int:
-    """Return up to before which round there are so many transfers at most, from a round on."""
+    """Return the last end of a range of rounds from ``first`` with at most ``rows`` transfers."""
     return int(np.searchsorted(ends, ends[first] + rows, side="right")) - 1
 
 
 def _first_round(ends: IntArray, until: int, rows: int) -> int:
-    """Return from which round on there are so many transfers at most, to before a round."""
+    """Return the first begin of a range of rounds to ``until`` with at most ``rows`` transfers."""
     return int(np.searchsorted(ends, ends[until] - rows, side="left"))

@@ -1,6 +1,6 @@
-"""Find modules by name in a folder of alternatives.
+"""Find modules by name in a package of alternatives.
 
-The name of a module ``some_name`` is ``some-name``.
+The module ``some_name`` has the name ``some-name``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from sccl.errors import unknown_name
 
 
 def plugin_names(path: Iterable[str], shared: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the names of the modules of a folder, but for those that they share. None is loaded.
+    """Return the names of the modules of a package without loading them.
 
     Args:
-        path: the package's ``__path__``.
+        path: The package's ``__path__``.
+        shared: Modules to exclude, which the alternatives share.
     """
     files = {module.name for module in pkgutil.iter_modules(path) if not module.ispkg}
     return tuple(sorted(name.replace("_", "-") for name in files.difference(shared)))
@@ -27,12 +28,12 @@ def load_plugin(package: str, name: str, kind: str, names: Collection[str], hint
     """Return the module of a package with a name.
 
     Args:
-        kind: kind of module, in the user's terms.
-        names: the existing names.
-        hint: description of the names, as a clause.
+        kind: Kind of module, in the user's terms.
+        names: Existing names.
+        hint: Description of the names, as a clause.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: No module has this name.
     """
     if name not in names:
         raise unknown_name(kind, name, names, hint)

@@ -5,4 +5,4 @@ from __future__ import annotations
 from collections.abc import Callable
 
 ProgressCallback = Callable[[int, int], None]
-"""Receives the amount that is done, and the total."""
+"""Callback with the completed amount of work, and the total."""

@@ -1,8 +1,7 @@
 """Group the hops of a schedule over switches into paths from rank to rank.
 
-A row of a schedule is a hop. Hops over switches are one leg from rank to rank. A rank that passes a
-message on without storing it begins another leg. Chunks that are one transfer on all hops of a leg
-go together. Chunks that part at a switch do not.
+A row of a schedule is a hop. Consecutive hops over switches form one segment from rank to rank. A
+rank that forwards a message without storing it begins another segment.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from sccl.core.schedule import Schedule
 from sccl.errors import ParameterError
 
 _HopRow = tuple[int, int, int, int, bool, int]
-"""(when it starts, when it has arrived, chunk, link, reduce, the first row of its transfer)."""
+"""(start, arrival, chunk, link, reduce, first row of its transfer)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,7 +23,7 @@ class RouteSegment:
 
     Attributes:
         message_chunk: Number of the message in the schedule, and the chunk.
-        is_forwarded: Whether a rank that does not store the chunk sends it on.
+        is_forwarded: Whether the source forwards the chunk without storing it.
         is_stored: Whether the destination stores the chunk.
         transfers: One transfer per hop, each named by its first row in the schedule.
         links: One link per hop.
@@ -44,11 +43,11 @@ class RouteSegment:
 
 
 def route_segments(schedule: Schedule) -> Iterator[RouteSegment]:
-    """Yield the ways from rank to rank, in no order that is promised.
+    """Yield the segments of a schedule, in any order.
 
     Raises:
-        ParameterError: messages are unknown apart where there are switches, or one leaves a switch
-            more than once.
+        ParameterError: The machine has switches but the schedule no messages, or a message leaves a
+            switch more than once.
     """
     if schedule.message is None:
         if schedule.topology.switches:

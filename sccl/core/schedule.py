@@ -19,13 +19,13 @@ from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError
 
 MAX_TIME = 2**62
-"""The last tick of a schedule, so that an alpha more still is a whole number of 64 bits."""
+"""Maximum tick of a schedule, such that adding an alpha still fits in 64 bits."""
 
 MAX_MESSAGES = 2**31
-"""Messages are numbered below it, in any order and with gaps."""
+"""Upper limit of message numbers, which may have any order and gaps."""
 
 BATCH_ROWS = 2**20
-"""Rows that are looked at together: a few tens of MB, however long a schedule is."""
+"""Number of rows per batch: a few tens of MB."""
 
 _CHECK_ROWS = 2**15
 """Number of rows that are checked together, such that they fit in the fastest cache."""
@@ -34,7 +34,7 @@ _INTEGER_COLUMNS = ("start", "end", "chunk", "link", "message")
 
 
 class TransferColumns(NamedTuple):
-    """Some rows of a schedule, one after the other: arrays of one length."""
+    """Consecutive rows of a schedule, as arrays of one length."""
 
     start: AnyIntArray
     end: AnyIntArray
@@ -51,35 +51,36 @@ class Schedule:
     Like an :class:`~sccl.core.algorithm.Algorithm` it is a *candidate*: its form has been checked,
     but the schedule is not verified.
 
-    A row is a chunk's transfer over one link. So a path through switches, or through ranks that
-    pass a chunk on without storing it, is several rows: the rows of one message, if messages are
-    given. If they are not, ranks store all arrivals, and a switch passes chunks on in the order of
-    arrival.
+    A row is a chunk's transfer over one link. A path through switches, or through ranks that
+    forward a chunk without storing it, consists of several rows. With messages, these are the rows
+    of one message. Without messages, ranks store all arriving chunks, and a switch forwards chunks
+    in the order of arrival.
 
     Rows of one link with the same start and the same end are one transfer of several chunks: the
-    link has one alpha for all of them (:meth:`Clock.busy_together`), and all arrive at the end of
-    the whole transfer. They may part after it: a path belongs to a message and a chunk.
+    link has one alpha for all of them (:meth:`Clock.busy_combined`), and all arrive at the end of
+    the transfer. They may separate after it: a path belongs to a message and a chunk.
 
-    The columns are kept as they are given, of any integer type, and may lie on disk
-    (``numpy.memmap``). Nothing here needs more than a batch of them in memory. A row takes 25 bytes
-    as 64, 32 and 8 bits: the 1.6 * 10^9 transfers of an allgather among 40,000 ranks are 40 GB of
-    file, or 24 GB with times and links of 32 bits and chunks of 16. Those of a broadcast of 1,000
-    chunks are 1 GB.
+    The columns are stored unchanged, in any integer type, and may be on disk (``numpy.memmap``).
+    Methods need only one batch of rows in memory. A row takes 25 bytes with 64, 32 and 8 bits. So
+    the 1.6 * 10^9 transfers of an allgather among 40,000 ranks are a file of 40 GB, or 24 GB with
+    times and links of 32 bits and chunks of 16. The transfers of a broadcast of 1,000 chunks are 1
+    GB.
 
     Attributes:
-        start: tick at which the link begins with the chunk. Rows ascend by (start, chunk, link).
-        end: tick at which the link is free again. The chunk arrives :meth:`Clock.lag` after that.
-        chunk: chunk number.
-        link: place of the link in ``topology.links``.
-        reduce: whether the receiver reduces it into its value, or else stores it.
-        message: the message that the row is a hop of. None: each row by itself.
-        tick_ps: picoseconds of a tick.
-        chunk_bytes: the size of every chunk, or of each.
-        model: the state of a link during alpha.
+        start: Tick at which the link begins with the chunk. Rows ascend by (start, chunk, link).
+        end: Tick at which the link is free again. The chunk arrives :meth:`Clock.lag` later.
+        chunk: Chunk number.
+        link: Index of the link in ``topology.links``.
+        reduce: Whether the receiver reduces the chunk into its value. Otherwise it stores the
+            chunk.
+        message: Message of which the row is a hop. None: each row is a message.
+        tick_ps: Length of a tick, picoseconds.
+        chunk_bytes: Size of every chunk, or a tuple with the size of each chunk, bytes.
+        model: State of a link during alpha.
 
     Raises:
-        ParameterError: the columns are not of that form, or contain numbers out of range.
-        CollectiveError: the collective is for another number of ranks, or of chunk sizes.
+        ParameterError: The columns have another form, or contain numbers out of range.
+        CollectiveError: The collective has another number of ranks, or of chunk sizes.
     """
 
     topology: Topology
@@ -97,7 +98,7 @@ class Schedule:
     def __post_init__(self) -> None:
         self._check_columns()
         if not len(self.start):
-            object.__setattr__(self, "message", None)  # of nothing: files do not tell them apart
+            object.__setattr__(self, "message", None)  # files do not distinguish empty messages
         for name in self._column_names():
             column = getattr(self, name).view()
             column.flags.writeable = False
@@ -143,7 +144,7 @@ class Schedule:
                 f"collective {self.collective.name!r} has {chunks} chunks, and {len(sizes)} sizes "
                 "are given: give one for all chunks, or one for each"
             )
-        _ = self.clock  # complains of sizes and ticks out of range
+        _ = self.clock  # raises an error if sizes or ticks are out of range
 
     def _check_ranges(self, rows: TransferColumns, first: int) -> None:
         limits = {"chunk": self.collective.num_chunks, "link": len(self.topology.links)}
@@ -167,13 +168,13 @@ class Schedule:
     def _check_order(
         self, rows: TransferColumns, first: int, before: tuple[int, ...] | None
     ) -> None:
-        """Check that rows ascend by (start, chunk, link), after the last row of those before."""
+        """Check that rows ascend by (start, chunk, link), after the previous batch's last row."""
         keys = [rows.start, rows.chunk, rows.link]
         if before is not None:
             last = [np.array([b], dtype=key.dtype) for b, key in zip(before, keys, strict=True)]
             keys = [np.concatenate(pair) for pair in zip(last, keys, strict=True)]
             first -= 1
-        descends = np.ones(len(keys[0]) - 1, dtype=np.bool_)  # as equal keys do
+        descends = np.ones(len(keys[0]) - 1, dtype=np.bool_)  # equal keys count as descending
         for key in reversed(keys):
             descends = (key[1:] < key[:-1]) | ((key[1:] == key[:-1]) & descends)
         if descends.any():
@@ -197,18 +198,18 @@ class Schedule:
         return hash(self._scalar_fields())
 
     def _scalar_fields(self) -> tuple[object, ...]:
-        """Return all but the columns, and how long these are."""
+        """Return all fields except the columns, and the length of these."""
         head = (self.topology, self.collective, self.tick_ps, self.chunk_bytes, self.model)
         return (*head, self.num_sends, self.message is None)
 
     @property
     def num_sends(self) -> int:
-        """Return how many transfers there are, those of chunks that go together each counted."""
+        """Return the number of rows, which counts chunks of combined transfers separately."""
         return len(self.start)
 
     @property
     def clock(self) -> Clock:
-        """Return the clock that it goes by."""
+        """Return the clock of its times."""
         return Clock.from_topology(self.topology, self.chunk_bytes, self.model, self.tick_ps)
 
     @property
@@ -220,7 +221,7 @@ class Schedule:
         """Return the ticks at which the last chunk of each part of the collective arrives.
 
         Args:
-            parts: how many chunks of the pattern each has, one after the other.
+            parts: Number of consecutive chunks of the pattern in each part.
         """
         ends = np.cumsum(parts)
         finish_ticks = np.zeros(len(parts), dtype=np.int64)
@@ -237,8 +238,8 @@ class Schedule:
             yield rows, rows.end.astype(np.int64) + lags[rows.link]
 
     def transfer_starts(self) -> NDArray[np.int64]:
-        """Return of each row the first row of its transfer: itself, where that is of one chunk."""
-        order = np.lexsort((self.end, self.start, self.link))  # of a transfer still by row
+        """Return the first row of each row's transfer: itself if the transfer has one chunk."""
+        order = np.lexsort((self.end, self.start, self.link))  # stable: rows of a transfer ascend
         begins = np.zeros(len(order), dtype=np.bool_)
         begins[:1] = True
         for column in (self.end, self.start, self.link):
@@ -249,11 +250,11 @@ class Schedule:
 
     @property
     def has_combined_transfers(self) -> bool:
-        """Return whether some transfer carries several chunks."""
+        """Return whether any transfer carries several chunks."""
         return bool((self.transfer_starts() != np.arange(self.num_sends)).any())
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[TransferColumns]:
-        """Yield the rows in their order, so many at a time. They are views, not copies."""
+        """Yield the rows in order, in batches of ``rows``, as views without copying."""
         for first in range(0, self.num_sends, rows):
             part = slice(first, first + rows)
             columns = {name: getattr(self, name)[part] for name in self._column_names()}
@@ -270,10 +271,10 @@ def build_schedule(
     """Return a schedule from rows (start, end, chunk, link, reduce) in any order.
 
     Args:
-        messages: the message of each row. None: each row by itself.
+        messages: Message of each row. None: each row is a message.
 
     Raises:
-        InputError: the rows make no schedule.
+        InputError: The rows do not form a schedule.
     """
     for row in rows:
         if not all(0 <= time < MAX_TIME for time in row[:2]):
@@ -301,13 +302,13 @@ def build_schedule(
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFilter:
-    """Which transfers of a schedule are meant. All, where nothing is said.
+    """A filter of transfers of a schedule, by default all.
 
     Attributes:
-        chunk: those of this chunk.
-        rank: those from or to this rank.
-        begin: those that start at this tick or later.
-        until: those that start before this tick.
+        chunk: Chunk of the transfers.
+        rank: Source or destination of the transfers.
+        begin: First tick at which transfers may start.
+        until: Tick before which transfers start.
     """
 
     chunk: int | None = None
@@ -316,7 +317,7 @@ class ScheduleFilter:
     until: int | None = None
 
     def link_mask(self, topology: Topology, links: IntArray) -> NDArray[np.bool_]:
-        """Return of each of some links whether transfers over it are meant."""
+        """Return whether the filter includes transfers over each link, shape (links,)."""
         if self.rank is None:
             return np.ones(len(links), dtype=np.bool_)
         ends = np.array([link.edge for link in topology.links], dtype=np.int64)
@@ -324,10 +325,10 @@ class ScheduleFilter:
         return touched
 
     def check(self, topology: Topology, collective: Collective) -> None:
-        """Check that the selected steps, chunks and ranks exist.
+        """Check that the selected chunk, rank and times exist.
 
         Raises:
-            ParameterError: one does not.
+            ParameterError: One does not.
         """
         for name, value, limit in (
             ("chunk", self.chunk, collective.num_chunks - 1),
@@ -339,10 +340,10 @@ class ScheduleFilter:
                 raise ParameterError(f"{name} is {value}, expected 0 to {limit}")
 
     def apply(self, schedule: Schedule) -> Schedule:
-        """Return the transfers of an ordinary schedule that are meant.
+        """Return the selected transfers of an ordinary schedule.
 
         Raises:
-            ParameterError: there is no such chunk, rank or time.
+            ParameterError: There is no such chunk, rank or time.
         """
         self.check(schedule.topology, schedule.collective)
         taken = self.link_mask(schedule.topology, schedule.link.astype(np.int64))

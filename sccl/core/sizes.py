@@ -1,4 +1,4 @@
-"""Parse numbers of bytes as users write them, and define types of elements with their bytes."""
+"""Parse sizes in bytes from user input, and define the sizes of element types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import ceil, floor
 from sccl.errors import ParameterError
 
 MAX_SIZE_BYTES = 2**60
-"""Guard against typing errors: an EiB."""
+"""Maximum size: one EiB, as a guard against typing errors."""
 
 _FORM = re.compile(r"(\d{1,19})(?:\.(\d{1,19}))?([KMGTP]?)(i?)(B?)", re.IGNORECASE)
 
@@ -17,7 +17,7 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
 def parse_size(text: str, name: str = "size") -> int:
-    """Return the bytes of ``"1GB"`` (decimal), ``"1GiB"`` or ``"1G"`` (binary), or ``"1024"``.
+    """Parse ``"1GB"`` (decimal), ``"1GiB"`` or ``"1G"`` (binary), or ``"1024"`` into bytes.
 
     Fractions are accepted if they are whole bytes, such as ``"62.5MB"``.
 
@@ -25,7 +25,7 @@ def parse_size(text: str, name: str = "size") -> int:
         name: Name in the message.
 
     Raises:
-        ParameterError: It is none of these, no whole number of bytes, or out of range.
+        ParameterError: The text has another form, is no whole number of bytes, or is out of range.
     """
     match = _FORM.fullmatch(text.strip())
     if match and not (match[4] and not match[3]):
@@ -46,10 +46,10 @@ def parse_size(text: str, name: str = "size") -> int:
 
 
 def check_divides(size_bytes: int, chunks: int) -> None:
-    """Check that a rank's buffer is a whole number of bytes for each of its chunks.
+    """Check that the size of a rank's buffer is a multiple of its number of chunks.
 
     Raises:
-        ParameterError: it is not.
+        ParameterError: It is not.
     """
     if rest := size_bytes % chunks:
         below, above = size_bytes - rest, size_bytes - rest + chunks
@@ -61,9 +61,9 @@ def check_divides(size_bytes: int, chunks: int) -> None:
 
 
 def parse_sizes(text: str, name: str = "size") -> tuple[int, ...]:
-    """Return the sizes of a list of sizes and ranges, ``"64KB,1MB..1GB"``, bytes, ascending.
+    """Parse a list of sizes and ranges, ``"64KB,1MB..1GB"``, into ascending sizes in bytes.
 
-    A range has its first size, four times as much each, and its last size.
+    A range contains its first size, its multiples by powers of four, and its last size.
 
     Args:
         text: Sizes and ranges, separated by commas.
@@ -115,6 +115,6 @@ ITEM_BYTES = {
     "complex64": 8,
     "complex128": 16,
 }
-"""By name. Generated code takes those that it can add up, of which
-:mod:`sccl.codegen.targets.rendering` has the names in C++. The others are met in traces of training
-alone."""
+"""Size in bytes of each element type. Generated code supports the types that it can add, whose C++
+names are in :mod:`sccl.codegen.targets.rendering`. The others occur only in training traces.
+"""

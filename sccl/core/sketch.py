@@ -1,9 +1,10 @@
 """Communication sketches: a designer's restrictions on plans, which reduce the search.
 
-TACCL (NSDI 2023), section 3 and appendix A: the links that may be used (the logical topology), the
-use of switches (hyperedges), the symmetries that a plan keeps, and the number of chunks per buffer.
-A sketch is for a number of equal nodes. Ranks within one are numbered from 0, and rank r of the
-machine is number r modulo the ranks of a node.
+TACCL (NSDI 2023), section 3 and appendix A: the allowed links (the logical topology), the use of
+switches (hyperedges), the symmetries of a plan, and the number of chunks per buffer.
+
+A sketch is for a machine of equal nodes. Ranks within a node are numbered from 0: rank r of the
+machine has the number r modulo the ranks of a node.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MAX_SIZE_BYTES = 2**60
 
 
 class HyperedgePolicy(StrEnum):
-    """How many of the connections through a switch are used (section 3.2)."""
+    """Policy for the number of used connections through a switch (section 3.2)."""
 
     MAX = "uc-max"
     MIN = "uc-min"
@@ -32,17 +33,17 @@ class RelayPattern(StrEnum):
     """Named patterns of sends to other nodes."""
 
     FULLY_CONNECTED = "fully-connected"
-    """Each to each."""
+    """All pairs of numbers."""
     DIRECT_MAP = "direct-map"
-    """Each to the one of its own number."""
+    """Equal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hyperedge:
-    """Ranks of a node that a switch joins each to each.
+    """Ranks of a node that a switch joins pairwise.
 
     Attributes:
-        local: their numbers within the node.
+        local: Their numbers within the node.
     """
 
     local: tuple[int, ...]
@@ -58,15 +59,17 @@ class Hyperedge:
 
 @dataclass(frozen=True, slots=True)
 class RelayRules:
-    """The way chunks leave a node (section 3.1, appendix A).
+    """The rules for chunks that leave a node (section 3.1, appendix A).
 
     Attributes:
-        connections: the numbers on other nodes that each number sends to, or a named pattern.
-        leaves_by: by sender, the numbers whose chunks it takes. Chunks of other numbers may take
-            any sender. Empty: any sender takes all.
-        relay_map: (r1, r2): a chunk of number n leaves by n // r1 * r1 + r2. None: see leaves_by.
-        shares: by sender, n: it has 1/n of the bandwidth between nodes. Others have all.
-        local_first: whether a sender's chunks leave before those of others.
+        connections: Numbers on other nodes to which each number sends, or a named pattern.
+        leaves_by: Pairs of a sender and the numbers whose chunks it sends. Chunks of other numbers
+            may leave through any sender. Empty: all chunks may.
+        relay_map: (r1, r2): chunks of number n leave through n // r1 * r1 + r2. None: see
+            ``leaves_by``.
+        shares: Pairs of a sender and n: it has 1/n of the bandwidth between nodes. Others have the
+            full bandwidth.
+        local_first: Whether a sender's own chunks leave before relayed ones.
     """
 
     connections: RelayPattern | tuple[tuple[int, tuple[int, ...]], ...]
@@ -108,7 +111,7 @@ class RelayRules:
                 )
 
     def receivers(self, sender: int, locals_: int) -> frozenset[int]:
-        """Return which numbers of other nodes one sends to, of nodes of so many ranks."""
+        """Return the numbers on other nodes to which a sender sends."""
         if self.connections is RelayPattern.FULLY_CONNECTED:
             return frozenset(range(locals_))
         if self.connections is RelayPattern.DIRECT_MAP:
@@ -119,7 +122,7 @@ class RelayRules:
         )
 
     def senders(self, origin: int) -> frozenset[int] | None:
-        """Return by whom chunks of a number leave a node. None: by anyone."""
+        """Return the senders through which chunks of a number leave a node. None: any."""
         if self.relay_map is not None:
             each, offset = self.relay_map
             return frozenset({origin // each * each + offset})
@@ -127,15 +130,15 @@ class RelayRules:
         return allowed or None
 
     def share(self, sender: int) -> int:
-        """Return n, if a sender has 1/n of the bandwidth between nodes."""
+        """Return n such that a sender has 1/n of the bandwidth between nodes."""
         return dict(self.shares).get(sender, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A symmetry: in each group of so many ranks, each stands for the one an offset after it.
+    """A symmetry that rotates each block of ``size`` ranks by ``offset``.
 
-    Rank r goes to ``(r % size + offset) % size + r // size * size``.
+    Rank r maps to ``(r % size + offset) % size + r // size * size``.
     """
 
     offset: int
@@ -149,7 +152,7 @@ class Rotation:
             )
 
     def image(self, rank: int) -> int:
-        """Return where a rank goes."""
+        """Return the image of a rank."""
         return (rank % self.size + self.offset) % self.size + rank // self.size * self.size
 
 
@@ -162,13 +165,13 @@ class Sketch:
         nodes: number of nodes of the machine.
         chunks: number of chunks of each part that a rank sends or receives.
         size_bytes: default size of a rank's buffer. None: not stated.
-        intranode_links: the numbers of its node that each number sends to. None: along all links.
-        hyperedges: the use of switches of a node.
-        relays: the way chunks leave nodes. None: over any link.
-        rotations: symmetries that the plan keeps.
+        intranode_links: Numbers of the same node to which each number sends. None: all links.
+        hyperedges: Use of the switches of a node.
+        relays: Rules for chunks that leave nodes. None: any link is allowed.
+        rotations: Symmetries of the plan.
 
     Raises:
-        ParameterError: it is inconsistent.
+        ParameterError: The sketch is inconsistent.
     """
 
     name: str
@@ -207,11 +210,11 @@ class Sketch:
 
     @property
     def local_ranks(self) -> frozenset[int]:
-        """Return all numbers within a node that it names."""
+        """Return all numbers within a node that the sketch uses."""
         return frozenset(number for _, number in self.numbered_entries())
 
     def numbered_entries(self) -> Iterable[tuple[str, int]]:
-        """Yield each entry that names a number within a node, and the number."""
+        """Yield each entry with a number within a node, and the number."""
         for place, edge in enumerate(self.hyperedges):
             yield from ((f"intranode_sketch.switches[{place}]", n) for n in edge.local)
         for src, receivers in self.intranode_links or ():

@@ -1,4 +1,4 @@
-"""The limit of R/C for S steps: the least R/C over all k and C, as an interval with proofs."""
+"""The limit of R/C for S steps: the minimum R/C over all k and C, as an interval with proofs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sccl.core.formatting import describe_dual
 from sccl.core.topology import ConstraintKey
 
 StepPrices = tuple[tuple[ConstraintKey, int, Fraction], ...]
-"""(constraint, step from 0, price) where a price is not 0."""
+"""(constraint, step from 0, price) for nonzero prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimedCut:
-    """Ranks that are inside from a time on; data inside at first and wanted outside must cross.
+    """A cut through time: data that are inside at first and demanded outside must cross it.
 
     Attributes:
-        labels: By rank, the step, from 0, from which on the rank is inside. S + 1: never.
-        weight: its share in the proof.
+        labels: Step from which each rank is inside, from 0. S + 1: never.
+        weight: Its weight in the proof.
     """
 
     labels: tuple[int, ...]
@@ -33,15 +33,15 @@ class LimitProof:
     Attributes:
         collective: the bounded collective: the requested one, or its dual.
         on_reversed: whether the bound is on the reversed topology.
-        topology: the name of the machine.
-        steps: S of it.
-        bound: lower bound on its R/C.
-        prices: prices at which its timed trees cost at least the bound. With cuts, only of shared
-            budgets.
-        cuts: cuts through time, which prove it instead of trees. If there are neither, the
-            bandwidth bound proves it.
-        roots: root of a broadcast contained in an allreduce, which bounds it: a rank, or in process
-            groups one of each.
+        topology: Name of the machine.
+        steps: S of the bounded collective.
+        bound: Lower bound on its R/C.
+        prices: Prices at which its timed trees cost at least the bound. With cuts, prices of shared
+            budgets only.
+        cuts: Cuts through time, which prove the bound instead of trees. Without prices and cuts,
+            the bandwidth bound proves it.
+        roots: Roots of a broadcast that an allreduce contains and that bounds it: one rank, or one
+            rank of each process group.
     """
 
     collective: str
@@ -67,9 +67,9 @@ class StepLimit:
 
     Attributes:
         steps: S of the requested collective.
-        lower: proved: no algorithm of the class with S steps has a smaller R/C.
+        lower: Proved lower bound on R/C of all algorithms of the class with S steps.
         upper: R/C of a packing, or of an algorithm. None: not searched, or none found.
-        proofs: proofs of ``lower``, by machine. Empty: they are not kept.
+        proofs: Proofs of ``lower``, by machine. Empty: not stored.
     """
 
     steps: int
@@ -78,10 +78,10 @@ class StepLimit:
     proofs: tuple[LimitProof, ...] = ()
 
     def require_consistent(self) -> StepLimit:
-        """Return it, if the attained value is not below the proved bound.
+        """Return the limit after checking that its upper bound is not below its lower bound.
 
         Raises:
-            ContradictionError: it is.
+            ContradictionError: It is.
         """
         if self.upper is not None:
             require_at_least_bound(
@@ -96,7 +96,7 @@ class StepLimit:
     def method(self) -> str:
         """Return the method that proved ``lower``: ``"cut"`` or ``"packing"``.
 
-        ``"bound"`` if the proofs are not kept.
+        It is ``"bound"`` if the proofs are not stored.
         """
         if not self.proofs:
             return "bound"
@@ -105,11 +105,11 @@ class StepLimit:
 
     @property
     def required_upper(self) -> Fraction:
-        """Return ``upper``, which has to be there."""
+        """Return ``upper``, which must exist."""
         assert self.upper is not None
         return self.upper
 
     @property
     def is_exact(self) -> bool:
-        """Return whether both bounds are one: the limit is known."""
+        """Return whether both bounds are equal."""
         return self.lower == self.upper

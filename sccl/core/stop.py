@@ -1,4 +1,4 @@
-"""Why a search stopped: one value for sweeps, limits, schedules, and answers of solvers.
+"""Reasons why a search stopped: one type for sweeps, limits, schedules, and answers of solvers.
 
 Code compares the kind. Files and messages contain the text.
 """
@@ -14,9 +14,9 @@ class StopKind(StrEnum):
     """The kind of a reason. Its value is the beginning of the reason's text in files."""
 
     NOT_STOPPED = ""
-    """The search did everything, or it still runs, or its file does not say."""
+    """The search is complete or still running, or its file does not contain a reason."""
     BANDWIDTH_BOUND = "bandwidth-bound"
-    """A point meets the bandwidth bound: more steps cannot improve R/C."""
+    """A point attains the bandwidth bound: more steps cannot improve R/C."""
     MAX_STEPS = "max-steps"
     """The largest number of steps has been searched."""
     TIMEOUT = "timeout"
@@ -51,9 +51,9 @@ class StopReason:
 
     @classmethod
     def parse(cls, text: str) -> StopReason:
-        """Return the reason with a text, such as one from a file. Its text is the same again.
+        """Parse a reason, for example from a file. Its text is preserved.
 
-        The kind is the one with whose words the text begins, otherwise :attr:`StopKind.OTHER`.
+        The kind is the one whose words begin the text, otherwise :attr:`StopKind.OTHER`.
         """
         if not text:
             return NOT_STOPPED

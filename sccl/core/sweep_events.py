@@ -20,7 +20,7 @@ class PartStarted:
 
 @dataclass(frozen=True, slots=True)
 class BoundsComputed:
-    """The bounds are known, and with them where the sweep starts."""
+    """The bounds are known, and with them the start of the sweep."""
 
     bounds: AlgorithmBounds
 

@@ -1,4 +1,4 @@
-"""Algorithms of large machines: some sends, and the symmetries that make all others of them."""
+"""Symmetric algorithms of large machines: representative sends, and the symmetries."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sccl.core.topology import Topology, to_ranks
 class Symmetry:
     """A renaming of ranks, and its action on the chunks of a class.
 
-    Rank r becomes ``ranks[r]``. The i-th chunk that starts on H and is wanted on W becomes a chunk
-    that starts on the image of H and is wanted on the image of W: the i-th one, rotated by
-    ``chunk_shift`` within each block of ``period`` chunks.
+    Rank r maps to ``ranks[r]``. The i-th chunk with holders H and destinations W maps to the i-th
+    chunk whose holders and destinations are the images of H and W, rotated by ``chunk_shift``
+    within each block of ``period`` chunks.
 
     Attributes:
-        ranks: the image of each rank.
-        chunk_shift: 0 .. period-1.
-        period: divides the chunks of every class.
+        ranks: Image of each rank.
+        chunk_shift: Rotation of chunks, 0 .. period-1.
+        period: Length of blocks, which divides the number of chunks of every class.
     """
 
     ranks: tuple[int, ...]
@@ -29,7 +29,7 @@ class Symmetry:
     period: int = 1
 
     def chunk_index(self, i: int) -> int:
-        """Return which chunk of the image class the i-th of a class becomes."""
+        """Return the index in the image class of the i-th chunk of a class."""
         start = i - i % self.period
         return start + (i - start + self.chunk_shift) % self.period
 
@@ -37,13 +37,14 @@ class Symmetry:
         """Return the image of each chunk.
 
         Raises:
-            ValueError: a class has no image of as many chunks, or the period does not divide it.
+            ValueError: A class has no image of the same size, or the period does not divide its
+                size.
         """
         classes = collective.chunk_classes()
-        images: dict[int, frozenset[Rank]] = {}  # by id: most sets are one object, used many times
+        images: dict[int, frozenset[Rank]] = {}  # by id, since most sets are shared objects
 
         def image(ranks: frozenset[Rank]) -> frozenset[Rank]:
-            """Return where the symmetry takes a set of ranks."""
+            """Return the image of a set of ranks."""
             if id(ranks) not in images:
                 everyone = len(ranks) == collective.ranks
                 images[id(ranks)] = ranks if everyone else to_ranks(self.ranks[r] for r in ranks)
@@ -61,7 +62,7 @@ class Symmetry:
 
 @dataclass(frozen=True, slots=True)
 class SymmetricAlgorithm(KSynchronousPlan):
-    """An algorithm that is invariant under symmetries, by one send of each orbit of sends.
+    """An algorithm that is invariant under symmetries, given by representative sends.
 
     Like :class:`Algorithm` it is a candidate: the verifier (:mod:`sccl.judge.symmetric`) checks
     it by its symmetries, or after all of its sends have been expanded.
@@ -93,18 +94,18 @@ class Group:
     """Generators of a group of symmetries.
 
     Attributes:
-        name: for people: ``"translations and turns of order 4"``.
+        name: Description, such as ``"translations and turns of order 4"``.
     """
 
     name: str
     generators: tuple[Symmetry, ...]
 
     def shifts_chunks(self) -> bool:
-        """Return whether some symmetry turns the chunks of a class."""
+        """Return whether any symmetry rotates the chunks of a class."""
         return any(symmetry.chunk_shift for symmetry in self.generators)
 
     def fits(self, collective: Collective) -> bool:
-        """Return whether each class of chunks has whole blocks of every symmetry's period."""
+        """Return whether the period of every symmetry divides the size of each class of chunks."""
         return all(
             collective.class_size_divisor % symmetry.period == 0 for symmetry in self.generators
         )

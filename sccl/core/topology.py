@@ -20,17 +20,18 @@ BusIds = Literal["ascending"] | tuple[str, ...]
 _BUS_ID = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])")
 
 MAX_RANKS = 65_536
-"""Guard against typing errors. The methods have no such limit."""
+"""Maximum number of ranks: a guard against typing errors. The methods have no such limit."""
 
 MAX_COST = 1e12
-"""Limit for alpha in microseconds, for bandwidth in 10^9 bytes per second, and for its inverse.
-Costs are exact fractions, so larger values would lead to numbers with hundreds of digits."""
+"""Maximum alpha in microseconds, bandwidth in 10^9 bytes per second, and inverse bandwidth. Costs
+are exact fractions, so larger values would lead to numbers with hundreds of digits.
+"""
 
 MAX_BUFFER_CHUNKS = 2**31 - 1
-"""Limit for the buffer of a switch, because simulations count chunks in 32 bits."""
+"""Maximum buffer of a switch in chunks, because simulations count chunks in 32 bits."""
 
 MAX_FULL_MESH_RANKS = 1024
-"""Limit for the ranks of a fully connected machine. Its links grow with the square."""
+"""Maximum number of ranks of a fully connected machine. Its links grow quadratically."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -127,8 +128,9 @@ class Topology:
     values.
 
     Attributes:
-        alpha_us: latency of a step, microseconds, for links without an own value.
-        gb_per_s: bandwidth of one lane, 10^9 bytes per second, for links without an own value.
+        alpha_us: Latency of a step, microseconds, for links without a value of their own.
+        gb_per_s: Bandwidth of one lane, 10^9 bytes per second, for links without a value of their
+            own.
         budgets: shared budgets in addition to the links' lanes.
         chassis: ranks that share an enclosure, a partition of a subset of the ranks.
         labels: name of each rank on the machine (empty: the rank number).
@@ -257,7 +259,7 @@ class Topology:
 
     @property
     def edges(self) -> frozenset[Edge]:
-        """Return every ``(src, dst)`` that has a link: the set E of SCCL section 3.4."""
+        """Return ``(src, dst)`` of all links: the set E of SCCL section 3.4."""
         return frozenset(link.edge for link in self.links)
 
     @property
@@ -270,7 +272,7 @@ class Topology:
         return {link.edge: link.lanes for link in self.links}
 
     def constraints(self) -> tuple[Constraint, ...]:
-        """Return the whole bandwidth relation B: one member per link, then the shared budgets."""
+        """Return the bandwidth relation B: one member per link, then the shared budgets."""
         per_link = (Constraint(edge, (edge,), n) for edge, n in self.lanes().items())
         shared = (Constraint(b.name, b.edges, b.chunks_per_round) for b in self.budgets)
         return (*per_link, *shared)
@@ -278,8 +280,8 @@ class Topology:
     def budget_speeds(self) -> tuple[float, ...]:
         """Return the bandwidth per lane of each budget, 10^9 bytes per second.
 
-        It is the budget's own value, else the value of its links, or of the machine if links
-        differ.
+        It is the budget's own value, or else the value of its links, or else (if its links differ)
+        the value of the machine.
         """
         if not self.budgets:
             return ()
@@ -319,7 +321,7 @@ class Topology:
         return self.ranks == topology.ranks and self.lanes() == topology.lanes() and mine == theirs
 
     def same_timing(self, topology: Topology) -> bool:
-        """Return whether a schedule takes the same time on both: they differ in names only."""
+        """Return whether both have the same links, switches, budgets and costs."""
         mine, theirs = (
             (
                 sorted((k.edge, k.lanes, k.alpha_us, k.gb_per_s) for k in t.links),
@@ -345,12 +347,12 @@ def check_cost(
     """Check a latency and a bandwidth from any source.
 
     Args:
-        where: the beginning of the message.
-        error: exception type to raise.
-        names: names of the two in the message.
+        where: Beginning of the message.
+        error: Exception type to raise.
+        names: Names of the two values in the message.
 
     Raises:
-        InputError: one of them is not a number, is below 0, or exceeds :data:`MAX_COST`.
+        InputError: One of them is not a number, is below 0, or exceeds :data:`MAX_COST`.
     """
     if not 0 <= alpha_us <= MAX_COST:
         raise error(
@@ -397,7 +399,7 @@ def distances(successors: Sequence[Sequence[int]], sources: Iterable[int]) -> li
     reached = sorted(set(sources))
     for node in reached:
         far[node] = 0
-    for node in reached:  # grows while it is walked: breadth first
+    for node in reached:  # grows during the loop: breadth first
         for neighbour in successors[node]:
             if far[neighbour] == UNREACHED:
                 far[neighbour] = far[node] + 1
@@ -423,13 +425,13 @@ def normalize_bus_id(text: str) -> str:
 
 
 def check_bus_ids(bus_ids: BusIds, ranks: int, where: str) -> BusIds:
-    """Return the bus ids of ranks, each normalised to ``0000:0a:00.0``.
+    """Return the bus ids of ranks, each normalized to ``0000:0a:00.0``.
 
     Args:
-        where: the beginning of the message.
+        where: Beginning of the message.
 
     Raises:
-        TopologyError: one is invalid, or there is not one for each rank.
+        TopologyError: A bus id is invalid or repeated, or there is not one for each rank.
     """
     if not isinstance(bus_ids, tuple) or not bus_ids:
         return bus_ids
@@ -457,5 +459,5 @@ def check_bus_ids(bus_ids: BusIds, ranks: int, where: str) -> BusIds:
 
 def is_ascending(bus_ids: tuple[str, ...]) -> bool:
     """Return whether checked bus ids ascend."""
-    ordered = sorted(bus_ids, key=lambda text: (len(text), text))  # the domain alone may be longer
+    ordered = sorted(bus_ids, key=lambda text: (len(text), text))  # the domain may be longer
     return list(bus_ids) == ordered

@@ -18,7 +18,7 @@ from sccl.core.workload import Workload
 T = TypeVar("T")
 
 FULL_LOAD = 1000
-"""The whole of a resource."""
+"""Full use of a resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,10 @@ class OptionMotif:
 
     Attributes:
         channel: channel of the fabric.
-        carrier: a baseline's name, or a synthesiser's.
-        ns: nanoseconds that it takes alone, from its launch to its last arrival.
-        loads: its use of resources meanwhile: name of a resource of the fabric, and the used amount
-            out of :data:`FULL_LOAD`. By name.
-        after: motifs of the same option that end before it begins, each before it in the row.
+        carrier: Name of the baseline or synthesizer that runs it.
+        ns: Isolated time from its launch to its last arrival, nanoseconds.
+        loads: Pairs of a fabric resource's name and its use out of :data:`FULL_LOAD`, by name.
+        after: Indices of earlier motifs of the same option that end before it begins.
     """
 
     channel: str
@@ -57,7 +56,7 @@ class Option:
 
     @property
     def ns(self) -> int:
-        """Return its time alone, if motifs wait only for one another."""
+        """Return the critical path of its motifs, which ignores resources."""
         ends: list[int] = []
         for motif in self.motifs:
             ends.append(motif.ns + max((ends[k] for k in motif.after), default=0))
@@ -65,7 +64,7 @@ class Option:
 
     @property
     def work(self) -> dict[str, int]:
-        """Return for how long it takes resources: nanoseconds times thousandths, by name."""
+        """Return its total use of each resource: nanoseconds times thousandths."""
         totals: dict[str, int] = {}
         for motif in self.motifs:
             for name, load in motif.loads:
@@ -74,7 +73,7 @@ class Option:
 
     @property
     def isolated_ns(self) -> int:
-        """Return its time alone, by the rules of plans, with its motifs in order."""
+        """Return its isolated time with its motifs issued in order, by the rules of plans."""
         return isolated_finish(
             [motif.ns for motif in self.motifs],
             [motif.after for motif in self.motifs],
@@ -87,13 +86,13 @@ def isolated_finish(
 ) -> int:
     """Return the end of the last motif of an option, if motifs are issued in order.
 
-    A motif begins no earlier than those before it, as soon as the motifs that it waits for have
-    ended and its resources have room.
+    A motif begins as soon as its predecessors have ended and its resources are available, but not
+    before earlier motifs have begun.
 
     Args:
-        ticks: duration of each motif.
-        after: for each, the earlier motifs that it waits for.
-        loads: for each, its use of each resource, out of :data:`FULL_LOAD`.
+        ticks: Duration of each motif.
+        after: Earlier motifs that each motif waits for.
+        loads: Use of resources by each motif, out of :data:`FULL_LOAD`.
     """
     ends: list[int] = []
     now = 0
@@ -108,7 +107,7 @@ def isolated_finish(
 
 
 def _has_room(load: Mapping[T, int], under_way: Sequence[Mapping[T, int]]) -> bool:
-    """Return whether a motif fits beside others; alone any does."""
+    """Return whether a motif can run concurrently with others. Without others, any motif can."""
     return not any(under_way) or all(
         share + sum(running.get(name, 0) for running in under_way) <= FULL_LOAD
         for name, share in load.items()
@@ -117,10 +116,11 @@ def _has_room(load: Mapping[T, int], under_way: Sequence[Mapping[T, int]]) -> bo
 
 @dataclass(frozen=True, slots=True)
 class RefusedRecipe:
-    """A recipe of which a collective has no option.
+    """A recipe without an option for a collective.
 
     Attributes:
-        why: a sentence: it is none for the collective, nothing carries it, or others are better.
+        why: Reason as a sentence: the recipe does not apply, nothing carries it, or others are
+            better.
     """
 
     recipe: str
@@ -155,12 +155,12 @@ class OfferedOptions:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A place in the order of a window.
+    """An entry in the order of a window.
 
     Attributes:
-        op: the id of an operation.
-        motif: of its option; 0 of a computation.
-        shift: of how many iterations ahead of the window's own.
+        op: Id of an operation.
+        motif: Motif of its option. 0 for a computation.
+        shift: Number of iterations ahead of the window's own iteration.
     """
 
     op: str
@@ -181,7 +181,7 @@ class TrainingPlan:
         binding: Argument for the bound.
         search: Name of the search.
         seed: Seed of the search.
-        memory_bytes: Limit of the results that a rank holds at any time. 0: no limit.
+        memory_bytes: Maximum total size of the results that a rank holds at any time. 0: no limit.
         costs: sha256 of the table of costs of motifs. Empty: all times come from the model.
         max_motifs: Maximum number of motifs per collective in the offered options.
         bitwise: Whether all offered options reduce in the order of the undivided collective.
@@ -209,19 +209,19 @@ class TrainingPlan:
 
     @property
     def input_workload(self) -> Workload:
-        """Return the workload as it was given."""
+        """Return the original workload, before merging."""
         return self.unmerged_workload or self.workload
 
     @property
     def gap(self) -> float | None:
-        """Return by which part the period is above the bound. None: no bound is known."""
+        """Return the relative gap of the period to the bound. None: no bound is known."""
         if self.is_at_bound:
             return 0.0
         return self.period_ns / self.bound_ns - 1 if self.bound_ns else None
 
     @property
     def is_at_bound(self) -> bool:
-        """Return whether the bound that is claimed is met."""
+        """Return whether the period attains the claimed bound."""
         return self.period_ns <= self.bound_ns
 
     @property
@@ -233,7 +233,7 @@ class TrainingPlan:
         return self.is_at_bound and not self.costs
 
     def motifs(self) -> Iterator[tuple[str, int, OptionMotif]]:
-        """Yield each motif, with its collective's id and its number."""
+        """Yield each motif, after its collective's id and its number."""
         for name, option in self.options:
             for number, motif in enumerate(option.motifs):
                 yield name, number, motif
@@ -244,10 +244,10 @@ class StepSpan:
     """The duration of an operation.
 
     Attributes:
-        op: the id of an operation.
-        motif: motif of its option; 0 for a computation.
-        iteration: from 0.
-        lane: a role's stream of computation, or a channel of the fabric.
+        op: Id of an operation.
+        motif: Motif of its option. 0 for a computation.
+        iteration: Iteration, from 0.
+        lane: Computation stream of a role, or channel of the fabric.
         start_ns: start, nanoseconds from the beginning.
         end_ns: end, nanoseconds from the beginning.
         computes: whether it is a computation.
@@ -264,13 +264,13 @@ class StepSpan:
 
 @dataclass(frozen=True, slots=True)
 class StepTimeline:
-    """A plan, as it runs.
+    """The execution of a plan.
 
     Attributes:
-        spans: by start.
-        period_ns: from an iteration to the next, once they repeat.
-        is_steady: whether they were seen to repeat.
-        first_periodic: the iteration from which on they repeat.
+        spans: Spans, sorted by start.
+        period_ns: Time from one iteration to the next in the periodic part, nanoseconds.
+        is_steady: Whether the simulation reached a periodic part.
+        first_periodic: First iteration of the periodic part.
     """
 
     spans: tuple[StepSpan, ...]
@@ -280,21 +280,21 @@ class StepTimeline:
 
     @property
     def iterations(self) -> int:
-        """Return how many it has."""
+        """Return the number of iterations."""
         return 1 + max((span.iteration for span in self.spans), default=-1)
 
     @property
     def prologue_ns(self) -> int:
-        """Return by how much more the first iterations take than as many that repeat, or less."""
+        """Return the additional time of the first iterations compared with periodic ones."""
         return self.finish_ns(self.first_periodic + 1) - (self.first_periodic + 1) * self.period_ns
 
     def finish_ns(self, iterations: int = 2) -> int:
-        """Return when so many iterations have ended, the first ones."""
+        """Return the end of the first ``iterations`` iterations."""
         return max(span.end_ns for span in self.spans if span.iteration < iterations)
 
 
 def lane_rows(spans: Iterable[StepSpan]) -> list[int]:
-    """Return, of spans by start, on which row of its lane each has room: 0 if it is alone there."""
+    """Assign spans, sorted by start, to rows of their lanes without overlap, from row 0."""
     free: dict[tuple[str, int], int] = {}
     slots = []
     for span in spans:

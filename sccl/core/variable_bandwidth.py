@@ -1,4 +1,4 @@
-"""Bandwidth that varies over time: which part of theirs links have, and from when until when."""
+"""Bandwidth that varies over time: intervals in which links have a fraction of their bandwidth."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from sccl.core.topology import Topology, link_name
 from sccl.errors import ParameterError, TopologyError
 
 MAX_US = 10**12
-"""A guard against a slip of the finger: 11 days."""
+"""Maximum time: 11 days, as a guard against typing errors."""
 
 StepFunction = tuple[tuple[Fraction, Fraction], ...]
-"""(from, value): each holds until the next begins, the last for good."""
+"""(from, value): each value holds until the next one begins, and the last one forever."""
 
 _FULL_BANDWIDTH = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
 class BandwidthInterval:
-    """A time in which links have less than their bandwidth.
+    """An interval in which links have reduced bandwidth.
 
     Attributes:
-        links: which. Empty: all.
-        from_us: when it begins, microseconds.
-        to_us: when it has ended. None: never.
-        fraction: of the bandwidth that the machine states. 0: nothing passes.
+        links: Affected links. Empty: all.
+        from_us: Begin, microseconds.
+        to_us: End, microseconds. None: never.
+        fraction: Fraction of the machine's bandwidth. 0: nothing passes.
 
     Raises:
-        ParameterError: the times are none, or the fraction is not from 0 to 1.
+        ParameterError: The times are invalid, or the fraction is not from 0 to 1.
     """
 
     links: tuple[Edge, ...]
@@ -60,7 +60,7 @@ class VariableBandwidth:
     """The bandwidth of links over time: full bandwidth outside the intervals.
 
     Attributes:
-        intervals: if several apply to one link at one time, the smallest fraction counts.
+        intervals: Intervals. Where several overlap on a link, the smallest fraction counts.
         name: name in messages: its file.
     """
 
@@ -68,10 +68,10 @@ class VariableBandwidth:
     name: str = "bandwidth"
 
     def check_fits(self, topology: Topology) -> None:
-        """Check that it is about links that a machine has.
+        """Check that a machine has all links of the intervals.
 
         Raises:
-            TopologyError: it is not.
+            TopologyError: It does not.
         """
         for number, interval in enumerate(self.intervals):
             if missing := sorted(set(interval.links) - topology.edges):
@@ -81,7 +81,7 @@ class VariableBandwidth:
                 )
 
     def link_fractions(self, edge: Edge) -> StepFunction:
-        """Return the fraction that a link has over time, microseconds, from 0 on."""
+        """Return a link's fraction of its bandwidth over time in microseconds, from 0 on."""
         link_intervals = [
             interval for interval in self.intervals if not interval.links or edge in interval.links
         ]
@@ -96,7 +96,7 @@ class VariableBandwidth:
         return tuple(steps)
 
     def mean_fraction(self, edge: Edge, until_us: Fraction) -> Fraction:
-        """Return the fraction that a link has on average from 0 until a time, microseconds."""
+        """Return a link's average fraction of its bandwidth from 0 to a time in microseconds."""
         steps = [step for step in self.link_fractions(edge) if step[0] < until_us]
         ends = [at for at, _ in steps[1:]] + [until_us]
         return (

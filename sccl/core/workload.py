@@ -1,8 +1,8 @@
 """One iteration of a training job: computations, collectives, and their dependencies.
 
-Each role is a program that some ranks run: computation on streams, one operation of a stream after
-the other, and calls of collectives, whose results it waits for. Iterations repeat. A dependency may
-lead from one iteration to a later one, for example for data that are fetched ahead.
+Each role is a program that some ranks run: sequential computations on streams, and calls of
+collectives with waits for their results. Iterations repeat. A dependency may lead from one
+iteration to a later one, for example for prefetched data.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from sccl.core.workload_ops import (
 from sccl.errors import ParameterError
 
 MAX_COMPUTE_STREAMS = 128
-"""On which a role computes: streams of a device run beside one another by a few dozen at most."""
+"""Maximum number of streams of a role. Devices run a few dozen streams concurrently at most."""
 
 _MAX_NAMES_SHOWN = 12
-"""Names in a message."""
+"""Maximum number of names in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,15 @@ class Workload:
     """One iteration of a training job.
 
     Attributes:
-        ops: those of one role and stream in the order in which they run.
-        submits: of each role its program.
-        iteration_us: how long an iteration took where it was traced. None: it was not.
-        left_out_us: of that, time in which devices did nothing and which is in no operation, as
-            that of the host. None: unknown.
-        source: where it is from.
+        ops: Operations. Those of one role and stream are in the order of execution.
+        submits: Program of each role.
+        iteration_us: Traced duration of an iteration. None: it was not traced.
+        left_out_us: Part of ``iteration_us`` in which devices were idle, such as host time, and
+            which no operation contains. None: unknown.
+        source: Source of the workload.
 
     Raises:
-        ParameterError: it contradicts itself.
+        ParameterError: The workload is inconsistent.
     """
 
     name: str
@@ -179,10 +179,10 @@ def _roles_by_name(roles: Iterable[Role], ranks: int) -> dict[str, Role]:
 
 
 def find_cycle(after: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return operations of which each comes before the next, and the last before the first.
+    """Find a cycle of operations.
 
     Args:
-        after: by operation, the operations after it.
+        after: Successors of each operation.
 
     Returns:
         The operations of one cycle. Empty: there is none.
@@ -197,7 +197,7 @@ def find_cycle(after: Mapping[str, Iterable[str]]) -> list[str]:
     left = {name for name, number in waits.items() if number}
     if not left:
         return []
-    # Every remaining operation has a remaining predecessor, so going back ends in a cycle.
+    # Every remaining operation has a remaining predecessor, so walking back ends in a cycle.
     before = {
         name: prior for prior in after if prior in left for name in after[prior] if name in left
     }
@@ -215,7 +215,7 @@ def _submitted_ops(program: HostProgram) -> set[str]:
 
 
 def _check_program(program: HostProgram, role: Role, ops: Mapping[str, AnyOp]) -> set[str]:
-    """Check a program by itself, and return the operations that it submits."""
+    """Check a program, and return the operations that it submits."""
     submitted = _submitted_ops(program)
     before: set[str] = set()
     for line, event in enumerate(program.events):

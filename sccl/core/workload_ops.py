@@ -11,23 +11,25 @@ from sccl.errors import ParameterError
 ROOTED = ("broadcast", "gather", "reduce", "scatter")
 COMBINING = ("allreduce", "reduce", "reducescatter")
 BLOCK_COLLECTIVES = ("allgather", "alltoall", "gather", "reducescatter", "scatter")
-"""Those whose largest buffer has a block for each rank of the group."""
+"""Collectives whose largest buffer has a block for each rank of the group."""
 COLLECTIVES = tuple(sorted({*ROOTED, *COMBINING, *BLOCK_COLLECTIVES}))
 
 REDUCTIONS = ("avg", "bitwise", "max", "min", "prod", "sum")
 
 MAX_NAME_LENGTH = 256
-"""Characters of an id or of another name, which messages and tables repeat."""
+"""Maximum number of characters of an id or name, which messages and tables repeat."""
 
 MAX_JOB_RANKS = 2**20
 MAX_ELEMENTS = 2**50
 MAX_OP_US = 1e12
 MAX_LAG = 1000
-"""Guards against slips of the finger: iterations that a dependency may span, among others."""
+"""Maximum number of iterations that a dependency spans: a guard against typing errors, like the
+limits above.
+"""
 
 
 def check_name(name: str, label: str) -> None:
-    """Raise a ParameterError unless a name can be shown, in a line."""
+    """Raise a ParameterError unless a name is printable on one line and not too long."""
     if len(name) > MAX_NAME_LENGTH:
         raise ParameterError(
             f"{label} is {name[:30]!r}... and has {len(name)} characters, expected "
@@ -39,7 +41,7 @@ def check_name(name: str, label: str) -> None:
 
 
 def check_us(us: float, label: str) -> None:
-    """Raise a ParameterError unless it is a time."""
+    """Raise a ParameterError unless a time is in range."""
     if not 0 <= us <= MAX_OP_US:
         raise ParameterError(f"{label} is {us:g}, expected microseconds, 0 to {MAX_OP_US:g}")
 
@@ -63,7 +65,7 @@ def _ranks_text(ranks: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A program, and the ranks that run it, in ascending order."""
+    """The name of a program, and the ranks that run it, in ascending order."""
 
     name: str
     ranks: tuple[int, ...]
@@ -80,7 +82,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class ComputeOp:
-    """Computation of every rank of a role; earlier operations of its stream finish first."""
+    """A computation of every rank of a role, after the earlier operations of its stream."""
 
     id: str
     role: str
@@ -96,22 +98,22 @@ class ComputeOp:
 
 @dataclass(frozen=True, slots=True)
 class CommOp:
-    """A collective among some ranks, or among those of several groups at once.
+    """A collective in a group of ranks, or in several groups concurrently.
 
     Attributes:
-        group: global ranks, in the order of the group.
-        count: elements of the largest buffer of a rank in the group: the whole of an allreduce, a
-            broadcast or a reduce. The received total of an allgather. The sent total of a
-            reducescatter or an alltoall. The root's total of a gather or a scatter.
-        dtype: one of :data:`~sccl.core.sizes.ITEM_BYTES`.
-        root: global rank, if it has one.
-        reduce: one of :data:`REDUCTIONS`, if it combines.
-        splits: for an uneven alltoall the elements that each rank of the group sends to each, a row
-            a rank. Empty: equal amounts.
-        holds_bytes: memory that its result takes until its last use is done.
-        beside: further groups that run it at the same time, of as many ranks each, without common
-            ranks. Their roots and splits are at the same places.
-        merged: collectives that it replaces, in their order, which a plan sends as one. Empty: only
+        group: Global ranks, in the order of the group.
+        count: Elements of the largest buffer of a rank in the group: the buffer of an allreduce, a
+            broadcast or a reduce, the total received in an allgather, the total sent in a
+            reducescatter or an alltoall, or the root's total in a gather or a scatter.
+        dtype: Element type, one of :data:`~sccl.core.sizes.ITEM_BYTES`.
+        root: Global rank of the root, if there is one.
+        reduce: Reduction operator, one of :data:`REDUCTIONS`, if it combines.
+        splits: Elements that each rank sends to each rank in an uneven alltoall, shape (ranks,
+            ranks). Empty: equal amounts.
+        holds_bytes: Memory of its result until its last use has ended.
+        beside: Further disjoint groups of the same size that run it concurrently. Their roots and
+            splits are at the same positions.
+        merged: Collectives that it replaces, in their order, which a plan sends as one. Empty: only
             itself.
     """
 
@@ -222,7 +224,7 @@ class CommOp:
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Return all groups that do it at the same time, its own first."""
+        """Return all groups that run it concurrently, its own first."""
         return (self.group, *self.beside)
 
     @property
@@ -241,10 +243,10 @@ AnyOp = ComputeOp | CommOp
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """An operation that has to be done before another begins.
+    """An operation that must end before another begins.
 
     Attributes:
-        lag: iterations from that of ``before`` to that of ``after``.
+        lag: Number of iterations from ``before`` to ``after``.
     """
 
     before: str
@@ -269,7 +271,7 @@ class HostEvent:
     """A line of a program: a call of a collective, or a wait for it.
 
     Attributes:
-        lag: for a wait, how many iterations ago the operation was submitted.
+        lag: Number of iterations since the submission, for a wait.
     """
 
     action: HostAction

@@ -1,4 +1,4 @@
-"""The formats that others run, simulate and draw, one file each, found by its name."""
+"""Foreign formats for running, simulating and drawing plans, one module per format."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NON_FORMAT_MODULES = frozenset(
         "transfer_lists",
     }
 )
-"""Files that formats share."""
+"""Modules that formats share."""
 
 READ_ONLY = frozenset({"forestcoll", "teccl"})
 WRITE_ONLY = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"})
@@ -53,25 +53,25 @@ WRITE_ONLY = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"})
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the formats, as ``--format`` takes them. None is loaded."""
+    """Return the names of the formats for ``--format``, without loading their modules."""
     return plugin_names(__path__, NON_FORMAT_MODULES)
 
 
 def writable_names() -> tuple[str, ...]:
-    """Return the names of the formats that plans are written in. None is loaded."""
+    """Return the names of the formats for writing plans, without loading their modules."""
     return tuple(name for name in names() if name not in READ_ONLY)
 
 
 def readable_names() -> tuple[str, ...]:
-    """Return the names of the formats that are read. None is loaded."""
+    """Return the names of the formats for reading, without loading their modules."""
     return tuple(name for name in names() if name not in WRITE_ONLY)
 
 
 def load(name: str) -> Format:
-    """Return a format, also by the name that it has elsewhere: ``msccl++``.
+    """Return a format by its name. ``++`` stands for ``pp``, as in ``msccl++``.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: There is no such format.
     """
     hint = f"the formats are {', '.join(writable_names())}"
     module = load_plugin(__name__, name.replace("++", "pp"), "format", names(), hint)
@@ -79,7 +79,7 @@ def load(name: str) -> Format:
 
 
 STEP_WRITERS = frozenset({"chakra", "chrome-trace"})
-"""Formats that also hold training plans."""
+"""Formats that can also contain training plans."""
 
 
 def step_writer(name: str) -> Callable[[VerifiedTrainingPlan], WrittenFiles]:
@@ -88,5 +88,5 @@ def step_writer(name: str) -> Callable[[VerifiedTrainingPlan], WrittenFiles]:
 
 
 def detect_format(content: bytes) -> Format | None:
-    """Return the format that some bytes are of. None: none that is known."""
+    """Return the format of a file's content, None if it is unknown."""
     return next((candidate for candidate in map(load, names()) if candidate.sniff(content)), None)

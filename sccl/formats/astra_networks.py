@@ -2,17 +2,17 @@
 
 The congestion-aware analytical backend has one dimension: a ring, a switch, or a link for each pair
 of ranks. The last one represents every machine with equal links, since an algorithm uses only
-links. Bandwidths are in GiB/s (the file's key is GB), latencies in nanoseconds, both per link. Its
-switch stores whole chunks in unlimited memory, so a chunk takes its transmission time twice. If
-links with budgets model an NVSwitch, our chunks take it once, so the switch needs an explicit
-request.
+existing links. Bandwidths are in GiB/s (the file's key is GB), latencies in nanoseconds, both per
+link. Its switch stores complete chunks in unlimited memory, so a chunk takes its transmission time
+twice. In sccl's model of an NVSwitch (links with budgets), a chunk takes it once, so the switch
+must be requested explicitly.
 
 A topology of ns-3 lists nodes, switches, and links, which are symmetric. If two nodes have several
 links, ns-3 uses only the last one, so all lanes are written as one link of their total speed. ns-3
-routes messages over the fewest links, and ranks do not forward. A one-way link of ours also carries
-acknowledgements in the other direction there. A message is complete when its last acknowledgement
-has returned, so latency counts in both directions and links get half of our latency. Messages
-consist of packets, which share a link with those of other messages.
+routes messages over the fewest links, and ranks do not forward. In ns-3, a one-way link also
+carries acknowledgements in the other direction. A message is complete when its last acknowledgement
+has returned, so latency counts in both directions, and links get half of sccl's latency. Packets of
+several messages share a link.
 
 Source: ``astra-sim/network_frontend/ns3`` of ASTRA-sim 518bd51, and ``scratch/common.h`` and
 ``scratch/config`` of astra-sim/astra-network-ns3.
@@ -89,7 +89,7 @@ class Star:
 
 
 def find_star(topology: Topology) -> Star | None:
-    """Return a machine as a star, None if it is not a star."""
+    """Return the star that a machine forms, None if it is not a star."""
     costs = {(k.lanes * k.gb_per_s, k.alpha_us) for k in topology.links}
     ranks = range(topology.ranks)
     if len(costs) > 1:

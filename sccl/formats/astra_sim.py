@@ -1,4 +1,4 @@
-"""Custom collectives of ASTRA-sim: a folder that one of its binaries runs.
+"""Write custom collectives of ASTRA-sim: a folder that one of its binaries runs.
 
 The folder has a workload (one collective and its bytes), an algorithm (a Chakra trace of each rank
 that replaces the collective, see ``sccl.formats.chakra``), and configuration files. Paths are
@@ -7,7 +7,7 @@ congestion-aware analytical backend or ns-3, which supports machines with unequa
 (``sccl.formats.astra_networks``).
 
 ASTRA-sim runs an algorithm as soon as possible, each link in the order of steps or of a schedule's
-starts. It checks no data and reports only times.
+starts. It does not check data, and reports only times.
 
 Source: ASTRA-sim of 2026-03.
 """
@@ -99,7 +99,7 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
             f"{', '.join(sorted(_INPUT_KEYS))}: export it as chakra"
         )
     on_ns3 = options.network == "ns3"
-    if on_ns3:  # its messages share links packet by packet, so links have no order
+    if on_ns3:  # packets of its messages share links, so links have no order
         return build_custom_collective(
             name, _call_bytes(plan), rank_traces(plan, options.awaiting), _ns3_backend(plan)
         )
@@ -202,7 +202,7 @@ def _chunk_sizes(plan: SizedPlan) -> tuple[int, ...]:
 
 
 def _largest_message(plan: SizedPlan) -> int:
-    """Return the bytes of the largest message, which in a schedule is a whole transfer."""
+    """Return the bytes of the largest message, which is a transfer if the plan is a schedule."""
     sizes = _chunk_sizes(plan)
     if not isinstance(plan.plan, Schedule):
         return max(sizes)
@@ -215,7 +215,7 @@ def _largest_message(plan: SizedPlan) -> int:
 
 
 def _call_bytes(plan: SizedPlan) -> int:
-    """Return the bytes of the whole call: the result of an allgather, otherwise a rank's buffer."""
+    """Return the bytes of a call: the result of an allgather, otherwise a rank's buffer."""
     collective, total = plan.plan.collective, sum(_chunk_sizes(plan))
     if collective.name == "allgather":
         return total

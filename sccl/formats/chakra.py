@@ -1,4 +1,4 @@
-"""Write Chakra execution traces of MLCommons, of algorithms, schedules, and training plans.
+"""Write algorithms, schedules, and training plans as Chakra execution traces (MLCommons).
 
 Source: ``et_def.proto`` of MLCommons Chakra 1.0.0 (2026-05), and its readers. Custom collectives of
 ASTRA-sim used bytes of ``comm_size`` up to 2025, and have used ``msg_chunk_cnt``, ``msg_chunk_idx``
@@ -6,19 +6,19 @@ and ``total_chunk_cnt`` (``workload_chunk_cnt``) of the call's bytes since. View
 ``local_time_step``, ``chunk_offset``, ``tb_id`` and ``is_rrc``. Both sets are written. A send and
 its receive have the same unique ``comm_tag``.
 
-A trace has the number of bytes of each transfer, and not their chunks, so it is only written. For a
-schedule it has the order and the dependencies, but not the times.
+A trace contains the bytes of each transfer but not its chunks, so the format is only written. For a
+schedule it contains the order and the dependencies, but not the times.
 
 In the trace of a training plan, a collective is a node of each rank of its groups, with
-``comm_type`` and ``comm_size``. One without all ranks has ``pg_name``, the number of its group,
-which ``comm_groups.json`` lists (for ASTRA-sim's ``--comm-group-configuration``). Nodes have the
-dependencies of the workload. The order of a stream's computations is a control dependency. Numbers
-of nodes follow the order of the plan. A broadcast among two ranks is a send and a receive:
-ASTRA-sim simulates these, and no broadcasts.
+``comm_type`` and ``comm_size``. A collective of some ranks has ``pg_name``, the number of its
+group, which ``comm_groups.json`` lists (for ASTRA-sim's ``--comm-group-configuration``). Nodes have
+the dependencies of the workload. The order of a stream's computations is a control dependency.
+Numbers of nodes follow the order of the plan. A broadcast between two ranks is a send and a
+receive, because ASTRA-sim simulates these but no broadcasts.
 
-The split of a collective has no place in a trace for simulators: recipe and channels are
-attributes, which readers ignore. So are ``group_ranks`` and ``root``, with which sccl reads such a
-trace again.
+Traces for simulators cannot express the motifs of a collective. So recipe and channels are
+attributes, which other readers ignore, and so are ``group_ranks`` and ``root``, from which sccl can
+read the trace again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ BY_SIZE = True
 MIXES = False
 
 MAX_MESSAGES = 2**20
-"""Largest number of messages of a plan: numbers and tags have 32 bits, and simulators keep all
+"""Maximum number of messages of a plan: numbers and tags have 32 bits, and simulators store all
 nodes.
 """
 
@@ -65,10 +65,10 @@ Options = MessageOptions
 
 
 def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
-    """Return a file for each rank, of each plan.
+    """Return a file for each rank of each plan.
 
     Raises:
-        TooLargeError: there are more messages than are numbered.
+        TooLargeError: There are too many messages.
     """
     files = {
         f"{plan.name}.{rank}.et": content
@@ -92,12 +92,12 @@ def rank_traces(
     """Return the file of each rank.
 
     Args:
-        link_of: Returns the first link of a message, whose order control dependencies keep. None:
-            sends wait for data alone.
+        link_of: Function that returns the first link of a message. Control dependencies preserve
+            the order of messages on it. None: sends wait only for data.
 
     Raises:
-        ParameterError: chunks are of no whole bytes.
-        TooLargeError: there are more messages than are numbered.
+        ParameterError: Chunks have fractional bytes.
+        TooLargeError: There are too many messages.
     """
     collective = plan.plan.collective
     messages, sizes = _plan_messages(plan, awaiting)
@@ -162,10 +162,10 @@ _GROUPS = "comm_groups.json"
 
 
 def write_step(stepped: VerifiedTrainingPlan) -> WrittenFiles:
-    """Return a file for each rank, and one of the groups that not all ranks are in.
+    """Return a file for each rank, and a file of the groups of some ranks.
 
     Raises:
-        TooLargeError: there are more nodes than are written.
+        TooLargeError: There are too many nodes.
     """
     ranks = _RankTraces(stepped)
     if (count := sum(map(len, ranks.ops.values()))) > MAX_NODES:
@@ -192,7 +192,7 @@ def write_step(stepped: VerifiedTrainingPlan) -> WrittenFiles:
 
 @dataclass(frozen=True, slots=True)
 class _RankRole:
-    """A rank in an operation.
+    """The role of a rank in an operation.
 
     Attributes:
         group: Number of its group, 0 for all ranks and for computations.
@@ -229,7 +229,7 @@ class _RankTraces:
 
     @cached_property
     def groups(self) -> dict[tuple[int, ...], int]:
-        """Return the groups that not all ranks are in, with their numbers from 1 on."""
+        """Return the groups that do not contain all ranks, with their numbers from 1."""
         workload = self.stepped.plan.workload
         all_groups = [g for op in workload.collectives() if not _is_send(op) for g in op.groups]
         partial_groups = dict.fromkeys(group for group in all_groups if len(group) < workload.ranks)
@@ -314,7 +314,7 @@ class _RankTraces:
 
     @cached_property
     def _motif_ns(self) -> dict[str, int]:
-        """Return for how long motifs of each collective run in an iteration as they repeat, ns."""
+        """Return the time in which motifs of each collective run in a periodic iteration, ns."""
         timeline = self.stepped.timeline
         took: dict[str, int] = defaultdict(int)
         until: dict[str, int] = defaultdict(int)
@@ -330,7 +330,7 @@ def _is_send(call: CommOp) -> bool:
 
 
 def _input_bytes(call: CommOp) -> int:
-    """Return the bytes that a rank gives: of a scatter or a broadcast, those of the root."""
+    """Return the input bytes of a rank, for a scatter or a broadcast those of the root."""
     gathers = call.collective in ("allgather", "gather")
     return call.size_bytes // len(call.group) if gathers else call.size_bytes
 
@@ -360,23 +360,22 @@ def _notes(stepped: VerifiedTrainingPlan, groups: Mapping[tuple[int, ...], int])
 
 VERSION = "0.0.4"
 SCHEMA = "1.0.2-chakra.0.0.4"
-"""Version that converters of other formats state."""
+"""Schema version, as stated by converters from other formats."""
 
 _WIDE = frozenset({"comm_size", "comm_type"})
-"""Attributes of 64 bits. Other numbers have 32."""
+"""Attributes with 64 bits. Other numbers have 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Something that a rank does.
+    """A node of a trace: an operation of a rank.
 
     Attributes:
         number: Number of the node, unique on its rank.
         after: Numbers of the nodes that have to end before. In ASTRA-sim a send ends at its
             arrival.
         micros: Duration of a computation in microseconds. ASTRA-sim reads 0 as a nanosecond.
-        attributes: Numbers, truth values and texts by their names, in addition to the attribute
-            that it does not run on a CPU.
+        attributes: Numbers, booleans and texts by name, in addition to ``is_cpu_op`` (false).
         control: Numbers of nodes that precede it without a data dependency.
         name: Name of the node. If empty, its kind and its number.
     """
@@ -394,10 +393,10 @@ def encode_trace(nodes: Iterable[Node], texts: Mapping[str, str] | None = None) 
     """Return the file of one rank.
 
     Args:
-        texts: texts of the file as a whole, by their names.
+        texts: Texts that describe the file, by name.
 
     Raises:
-        TooLargeError: a number needs more bits than its field has.
+        TooLargeError: A number exceeds the bits of its field.
     """
     attributes = [_encode_attribute(*item) for item in (texts or {}).items()]
     metadata = message_types().Metadata(version=VERSION.encode(), attr=attributes)

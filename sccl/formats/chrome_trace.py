@@ -1,17 +1,16 @@
-"""Write traces for chrome://tracing and Perfetto: schedules, and training plans, over time.
+"""Write schedules and training plans as traces for chrome://tracing and Perfetto.
 
 Source: Trace Event Format (Google, 2016), "complete" events (``ph`` X) with ``ts`` and ``dur`` in
 microseconds, and metadata events (``ph`` M) that name processes and threads.
 
 For a schedule, a process is a rank or a switch, and its threads are its outgoing links, so that
 Perfetto shows a row for each link by sender. ``args`` of an event has the chunk, its destination,
-bytes, and arrival. A transfer of several chunks is one event, whose ``args`` have all of them as
-``chunks``. The format is only written, because a trace does not contain the collective.
+bytes, and arrival. A transfer of several chunks is one event, with ``chunks`` in its ``args``. The
+format is only written, because a trace does not contain the collective.
 
 For a training plan there are two processes: computation, with a thread for each stream of a role,
-and communication, with a thread for each channel, and further ones for simultaneous motifs. Flow
-events (``ph`` s and f) lead along dependencies. Instants (``ph`` i) mark the begins of
-iterations.
+and communication, with a thread for each channel and additional threads for concurrent motifs. Flow
+events (``ph`` s and f) lead along dependencies. Instants (``ph`` i) mark the begins of iterations.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ Options = FormatOptions
 
 
 def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001 - the contract's
-    """Return the trace of some schedules, each as processes of its own.
+    """Return the trace of schedules, with separate processes for each.
 
     Raises:
-        TooLargeError: they have more transfers than a viewer takes.
+        TooLargeError: They have too many transfers for a viewer.
     """
     transfers = sum(len(_require_schedule(entry).start) for entry in plans)
     if transfers > MAX_EVENTS:
@@ -79,7 +78,7 @@ def _require_schedule(entry: SizedPlan) -> Schedule:
 
 
 def _schedule_events(number: int, entry: SizedPlan) -> Iterator[dict[str, Any]]:
-    """Yield the events of a schedule. Its processes are numbered after those of others."""
+    """Yield the events of the ``number``-th schedule, which numbers its processes."""
     schedule = _require_schedule(entry)
     topology = schedule.topology
     names = [f"rank {topology.label(rank)}" for rank in range(topology.ranks)]
@@ -124,14 +123,14 @@ MAX_SPANS = 200_000
 
 _REPEATING = 2
 _COMPUTATION, _COMMUNICATION = 1, 2
-"""Iterations that are written once they repeat; numbers of processes."""
+"""Number of periodic iterations to write, and numbers of the two processes."""
 
 
 def write_step(stepped: VerifiedTrainingPlan) -> WrittenFiles:
-    """Return the trace of a plan: its first iterations, up to two that are alike.
+    """Return the trace of a plan: its first iterations, including two periodic ones.
 
     Raises:
-        TooLargeError: there are more spans than a viewer takes.
+        TooLargeError: There are too many spans for a viewer.
     """
     timeline = stepped.timeline
     until = timeline.first_periodic + _REPEATING
@@ -163,7 +162,7 @@ _Threads = dict[StepSpan, tuple[str, dict[str, int]]]
 
 
 def _threads(stepped: VerifiedTrainingPlan, spans: Sequence[StepSpan]) -> _Threads:
-    """Return the threads: of streams, and of channels in the order of the fabric."""
+    """Return the threads: of streams, then of channels in the order of the fabric."""
     channels = [channel.name for channel in stepped.plan.fabric.channels]
     places: dict[StepSpan, tuple[int, int, str, int]] = {}
     for span, slot in zip(spans, lane_rows(spans), strict=True):

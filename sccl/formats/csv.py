@@ -2,9 +2,9 @@
 
 Source: RFC 4180, with a head line. All cells are numbers, so none can be a formula. An algorithm
 has ``step, chunk, src, dst, reduce``. A schedule has ``start_us, end_us, arrive_us, chunk, src,
-dst, bytes, reduce``, in order of start. Switches come after ranks. Rows of one link with the same
-times are one transfer of all their bytes. The format is only written, because a table has neither
-machine nor demand.
+dst, bytes, reduce``, in order of start. Switches are numbered after ranks. Rows of one link with
+equal times form one transfer. The format is only written, because a table contains neither machine
+nor demand.
 """
 
 from __future__ import annotations

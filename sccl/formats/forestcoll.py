@@ -1,9 +1,9 @@
-"""Trees of ForestColl, along which each GPU's data go to all others; read only.
+"""Read ForestColl's trees, along which the data of each GPU are sent to all others.
 
 Source: liangyuRain/ForestColl (2025-04-22), ``spanning_trees_to_xml`` of ``pipeline_allgather.py``:
 ``Algo`` has ``nchunkspernode``, and a ``tree`` for each ``root`` and ``index``, which carries
-``nchunks`` of these. Each ``send`` has ``src``, ``dst``, and the ``path`` between them, over
-switches. A node is a word, or a tuple as Python prints it.
+``nchunks`` of these chunks. Each ``send`` has ``src``, ``dst``, and the ``path`` between them, over
+switches. A node is a word or a printed Python tuple.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Options = FormatOptions
 """The format has no options."""
 
 MAX_FLOWS = 2**20
-"""Sends of all chunks together."""
+"""Maximum number of sends of all chunks together."""
 
 MAX_CHUNKS = 2**20
 """Largest number of chunks of a node."""
@@ -54,17 +54,17 @@ _ATTRIBUTES = {
     "tree": frozenset({"root", "index", "nchunks", "height"}),
     "send": frozenset({"src", "dst", "path"}),
 }
-"""Attributes that trees have, by element."""
+"""Known attributes, by element."""
 
 _NODE = re.compile(r"\([^()]{1,80}\)|[^,()]{1,80}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """A tree, and how many chunks of its root go along it.
+    """A tree, and the number of its root's chunks that it carries.
 
     Attributes:
-        paths: by (src, dst), from the root on.
+        paths: Path of each (src, dst), from the root on.
     """
 
     root: str
@@ -73,24 +73,25 @@ class _Tree:
 
 
 def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
-    """Raise: only ForestColl writes them, and nothing runs them.
+    """Raise an error, since only ForestColl writes these files.
 
     Raises:
-        FormatError: always.
+        FormatError: Always.
     """
     raise FormatError("forestcoll: trees are read, with 'sccl import'; nothing runs them")
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether bytes begin as trees of ForestColl do."""
+    """Return whether content begins like ForestColl's trees."""
     return bool(re.match(rb"\s*(<\?xml[^>]*>\s*)?<Algo\s+nchunkspernode=", content[:4096]))
 
 
 def read(content: bytes, where: str) -> ForeignPlan:
-    """Return the allgather along trees, each chunk a step further at a time.
+    """Return the allgather along trees, where each chunk advances by one hop per step.
 
     Raises:
-        InputError: they are none, do not carry all chunks, or are larger than is read.
+        InputError: The file is invalid, the trees do not carry all chunks, or they exceed the
+            limits.
     """
     root = parse_untrusted_xml(content, where)
     chunks = _parse_number(root, "nchunkspernode", where)
@@ -150,10 +151,10 @@ def _parse_tree(element: Element, where: str) -> _Tree:
 
 
 def _check_trees(trees: Sequence[_Tree], nodes: Sequence[str], chunks: int, where: str) -> None:
-    """Check that each node's trees carry all of its chunks, to nodes alone.
+    """Check that each node's trees carry all of its chunks, and only to known nodes.
 
     Raises:
-        FormatError: they do not.
+        FormatError: They do not.
     """
     if len(nodes) < 2:
         raise FormatError(
@@ -191,7 +192,7 @@ def _natural_key(node: str) -> list[tuple[int, str]]:
 
 
 def _machine(trees: Sequence[_Tree], rank: Mapping[str, int]) -> Topology:
-    """Return the machine of the paths: those over one hop share it."""
+    """Return the machine of the paths. Paths over one hop share its bandwidth."""
     over: dict[tuple[str, str], set[Edge]] = defaultdict(set)
     edges: set[tuple[int, int]] = set()
     for tree in trees:
@@ -210,7 +211,7 @@ def _machine(trees: Sequence[_Tree], rank: Mapping[str, int]) -> Topology:
 
 
 def _flows(trees: Sequence[_Tree], rank: Mapping[str, int], unit: int) -> Iterator[Flow]:
-    """Yield the sends of every chunk, of each tree from its root on."""
+    """Yield the sends of every chunk, tree by tree, from the root on."""
     sent = dict.fromkeys(rank, 0)
     for tree in trees:
         first, root = sent[tree.root], rank[tree.root]

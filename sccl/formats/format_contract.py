@@ -12,16 +12,16 @@ A format defines these constants:
 
 It has these functions:
 
-- ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. A limit of the
-  format or its runtime is an :class:`~sccl.errors.InputError` that names the limit and the remedy.
-  Content that a runtime would silently ignore, or fail on, is never written.
-- ``sniff(content) -> bool``: whether bytes are in this format. It is fast, and accepts any bytes.
-  Always False for a format that is only written.
-- ``read(content, where) -> Foreign``: content of a file.
+- ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. If a plan
+  exceeds a limit of the format or its runtime, an :class:`~sccl.errors.InputError` names the limit
+  and the remedy. Content that a runtime would silently ignore, or fail on, is never written.
+- ``sniff(content) -> bool``: whether content has this format. It is fast for any bytes, and always
+  False for a format that is only written.
+- ``read(content, where) -> ForeignPlan``: content of a file.
 
 A format of training plans also has ``write_step(plan) -> WrittenFiles`` of a verified plan.
 
-Limits are at the head of the module, each with its source. Files are untrusted: a reader has size
+Limits are at the top of the module, each with its source. Files are untrusted: a reader has size
 limits, and must not hang or raise other errors on any bytes.
 """
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sccl.formats.program_graph import StepProgram
 
 MAX_BYTES = 2**28
-"""Largest file that is read, in bytes."""
+"""Maximum size of a file, bytes."""
 
 
 class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,7 +90,7 @@ NO_DEMAND_NOTE = (
     "its final state is not given: verified are termination, that nothing is read before it is "
     "written, and that no two steps touch a chunk at the same time"
 )
-"""The note on a program whose collective is not known."""
+"""Note on a program whose collective is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ def write_only(why: str) -> tuple[Callable[[bytes], bool], Callable[[bytes, str]
     """Return ``sniff`` and ``read`` of a format whose files are not read.
 
     Args:
-        why: they are not, as a clause.
+        why: Reason why files are not read, as a clause.
     """
 
     def sniff(content: bytes) -> bool:  # noqa: ARG001 - the contract's
-        """Return False: none is read."""
+        """Return False, since no content is read."""
         return False
 
     def read(content: bytes, where: str) -> ForeignPlan:  # noqa: ARG001 - the contract's
@@ -128,7 +128,7 @@ def write_only(why: str) -> tuple[Callable[[bytes], bool], Callable[[bytes, str]
 
 
 class Format(Protocol):
-    """A module of this room."""
+    """A module of this package that defines a format."""
 
     NAME: str
     ABOUT: str
@@ -139,10 +139,10 @@ class Format(Protocol):
     Options: type[FormatOptions]
 
     def write(self, plans: Sequence[SizedPlan], options: Any) -> WrittenFiles:
-        """Return the files of some plans on one machine. If not ``MIXES``, of one collective.
+        """Return the files of plans on one machine, and unless ``MIXES`` of one collective.
 
         Raises:
-            InputError: the format, or who reads it, does not allow them.
+            InputError: The format or its runtime does not support them.
         """
         ...
 
@@ -180,7 +180,7 @@ class VerifiedTrainingPlan:
 def dependency_arrows(
     stepped: VerifiedTrainingPlan, spans: Iterable[StepSpan]
 ) -> Iterator[tuple[StepSpan, StepSpan]]:
-    """Yield pairs of spans: one, and another that depends on it.
+    """Yield pairs of a span and a dependent span.
 
     For an operation of several motifs, dependents wait for the last one to end, and the first one
     to begin waits. Computations of one stream follow one another in any case.
@@ -211,7 +211,7 @@ def dependency_arrows(
 
 
 class StepFormat(Format, Protocol):
-    """A format that also holds training plans."""
+    """A format that can also contain training plans."""
 
     def write_step(self, stepped: VerifiedTrainingPlan) -> WrittenFiles:
         """Return the files of a training plan."""

@@ -2,8 +2,8 @@
 
 Source: LogGOPSim (Hoefler, Schneider, Lumsdaine 2010), its ``README`` and ``txt2bin``: ``num_ranks
 N``, then for each rank ``rank r { ... }`` of lines ``label: send 8b to 1 tag 5``, ``label: recv 8b
-from 0 tag 5`` and ``label requires label``. Labels are local to a rank. Times are the simulator's
-own: it takes L, o, g, and G, which correspond to alpha and beta here.
+from 0 tag 5`` and ``label requires label``. Labels are local to a rank. Times are not part of the
+file: the simulator has parameters L, o, g, and G, which correspond to alpha and beta.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     """Return a file for each plan.
 
     Raises:
-        InputError: there are too many messages, or chunks are of no whole bytes.
+        InputError: There are too many messages, or chunks have fractional bytes.
     """
     files = {
         f"{plan.name}.goal": "".join(_lines(plan, options.awaiting)).encode() for plan in plans

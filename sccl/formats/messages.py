@@ -1,15 +1,17 @@
 """Convert algorithms and schedules to messages between ranks, with their dependencies.
 
-A leg of :mod:`sccl.core.route_segments` is a message. A rank that forwards one without storing it
-sends a message that depends only on that arrival. Chunks that are sent together are one message of
-all their bytes. Chunks that separate at a switch are one message each.
+Each segment of :mod:`sccl.core.route_segments` becomes a message. If a rank forwards a message
+without storing it, the forwarded message depends only on that arrival. Chunks that are sent
+together form one message with all their bytes. Chunks that separate at a switch are separate
+messages.
 
-Control dependencies give ASTRA-sim the order in which links serve messages. Sends that become free
-at one nanosecond are issued there in the order of a hash table, and one that waits for its data is
-overtaken by those behind it. A send that waited for the one before it would pay alpha twice: a send
-is done when it has arrived. So it waits for a computation of a nanosecond that becomes free
-together with the one before, and comes to the link right behind it. No link is idle for that, as
-every message keeps its link busy for a nanosecond or more.
+Control dependencies define the order in which ASTRA-sim's links serve messages. Without them, sends
+that become ready in the same nanosecond are issued in the order of a hash table, and a send that
+waits for its data is overtaken by later sends. A send must not depend on the previous send itself:
+a send ends at its arrival, so alpha would count twice. Instead it depends on a computation of one
+nanosecond that becomes ready together with the previous send. So it reaches the link right after
+the previous send. No link idles for this, since every message occupies its link for at least a
+nanosecond.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ class Awaiting(StrEnum):
     """The dependencies of a message."""
 
     DATA = "data"
-    """All that has come to its sender of its chunk in earlier steps."""
+    """Arrivals of the same chunk at its sender in earlier steps."""
     STEP = "step"
-    """All that has come to its sender in earlier steps."""
+    """All arrivals at its sender in earlier steps."""
 
 
 class MessageOptions(FormatOptions, frozen=True, kw_only=True):
@@ -55,10 +57,10 @@ class Message:
     """A send, with the messages that must arrive at its sender before.
 
     Attributes:
-        number: Its place in the order of steps, chunks, sources, and destinations.
-        reduce: Whether the receiver reduces it, or one of several chunks, into its own value.
-        after: Numbers of messages to its sender.
-        with_chunks: Further chunks that it carries, ascending, as transfers of schedules may.
+        number: Its position in the order of steps, chunks, sources, and destinations.
+        reduce: Whether the receiver reduces any of its chunks into its own value.
+        after: Numbers of the messages that must arrive before.
+        with_chunks: Further chunks of a schedule's combined transfer, ascending.
     """
 
     number: int
@@ -80,11 +82,11 @@ def sized_algorithm(plan: SizedPlan, limit: int) -> tuple[Algorithm, int]:
     """Return the algorithm of a plan, and the bytes of its chunks.
 
     Args:
-        limit: messages that the format takes.
+        limit: Maximum number of messages of the format.
 
     Raises:
-        ParameterError: chunks are of no whole bytes.
-        TooLargeError: there are more messages.
+        ParameterError: Chunks have fractional bytes.
+        TooLargeError: There are too many messages.
     """
     algorithm, size = plan.plan, plan.size_bytes
     assert isinstance(algorithm, Algorithm)
@@ -105,9 +107,10 @@ def sized_algorithm(plan: SizedPlan, limit: int) -> tuple[Algorithm, int]:
 def algorithm_messages(algorithm: Algorithm, awaiting: Awaiting) -> list[Message]:
     """Return the sends of an algorithm, in the order of steps, chunks, sources, and destinations.
 
-    A chunk that is stored at a rank replaces its earlier value, so earlier messages do not count.
+    A stored chunk replaces the rank's earlier value, so it removes dependencies on earlier
+    messages.
     """
-    come: dict[tuple[int, int], list[int]] = defaultdict(list)  # by rank, and chunk if it matters
+    come: dict[tuple[int, int], list[int]] = defaultdict(list)  # by rank and (for DATA) chunk
     messages: list[Message] = []
     delivered = 0
     by_chunk = awaiting is Awaiting.DATA
@@ -206,17 +209,17 @@ def chunk_sizes(schedule: Schedule, size_bytes: int | None) -> tuple[int, ...]:
 
 
 MAX_VISITED = 64
-"""Messages that are looked at for one whose data dependencies imply the order."""
+"""Maximum number of visited messages when checking whether data dependencies imply the order."""
 
 
 def order_links(
     messages: Sequence[Message], link_of: Callable[[Message], tuple[int, ...]]
 ) -> dict[int, int]:
-    """Return for messages which one has to be issued before, where data do not imply it.
+    """Return the message that must be issued before each message, unless data imply the order.
 
     Args:
         messages: Messages of a plan, by number.
-        link_of: Returns the first link that serves a message.
+        link_of: Function that returns the first link that serves a message.
     """
     last: dict[tuple[int, ...], Message] = {}
     predecessors: dict[int, int] = {}
@@ -232,9 +235,9 @@ def order_links(
 def _is_implied(
     messages: Sequence[Message], before: Message, message: Message, order: dict[int, int]
 ) -> bool:
-    """Return whether a message waits for data that come only after another was issued."""
+    """Return whether the data dependencies of a message imply that another was issued before."""
     if message.after and not before.after and before.number not in order:
-        return True  # that one was issued at the start
+        return True  # the other one is issued at the start
     seen: set[int] = set()
     open_ = list(message.after)
     while open_ and len(seen) < MAX_VISITED:

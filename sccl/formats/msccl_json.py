@@ -1,8 +1,9 @@
 """Read and write algorithms of msccl-tools: steps of sends with their collective and machine.
 
-``steps`` has rounds and ``[address, src, dst]``. The collective is that of one chunk, whose address
-a becomes a c, a c + 1, ..., where c is ``instance.chunks``. Reductions add chunks of one address. A
-send does not record whether it adds or stores, so the reader infers it from the receiver's content.
+``steps`` has rounds and sends ``[address, src, dst]``. The collective has one chunk per address.
+With c = ``instance.chunks``, address a is divided into the addresses a c, a c + 1, and so on.
+Reductions add chunks of one address. A send does not record whether it adds or stores, so the
+reader infers it from the receiver's content.
 
 TACCL saves such files as well (microsoft/taccl, ``taccl/serialization.py``). Their machine consists
 of nodes, a send also has its time and switch, and the rounds of a step are a time. Their collective
@@ -59,12 +60,12 @@ _READ_FIELDS = frozenset(
 """Fields of msccl-tools' algorithms that do not change the sends."""
 
 _TIMES = 2
-"""Fields of a send of TACCL after its ends: time and switch."""
+"""Number of fields of a send of TACCL after its ends: time and switch."""
 
 _RUNTIME_NAMES = {"reducescatter": "reduce_scatter"} | {
     name: name for name in ("allgather", "allreduce", "alltoall")
 }
-"""Names that msccl-tools uses. All others are custom to a runtime."""
+"""Runtime names of collectives in msccl-tools. All others are custom to a runtime."""
 
 
 class _Instance(msgspec.Struct, frozen=True):
@@ -124,7 +125,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether a file declares itself an algorithm of msccl-tools."""
+    """Return whether a file has the type of an algorithm of msccl-tools."""
     if content.lstrip()[:1] != b"{":
         return False
     return bool(re.search(rb'"m?sccl_type"\s*:\s*"algorithm"', content))
@@ -173,7 +174,7 @@ def read(content: bytes, where: str) -> ForeignPlan:
 
 
 def _check_round_trip(name: str, algorithm: Algorithm) -> None:
-    """Check that a file describes its algorithm.
+    """Check that the format can represent an algorithm.
 
     Raises:
         InputError: It does not.
@@ -189,7 +190,7 @@ def _check_round_trip(name: str, algorithm: Algorithm) -> None:
 
 
 def _check_adds(name: str, algorithm: Algorithm) -> None:
-    """Check that arrivals are added, and to no value that is sent in the same step.
+    """Check that arrivals are added, but not to a value that is sent in the same step.
 
     Raises:
         ParameterError: They are not.
@@ -286,7 +287,7 @@ def _topology_to_json(machine: Topology) -> dict[str, Any]:
 
 
 def _switch_to_json(budget: Budget, machine: Topology) -> list[Any] | None:
-    """Return a shared budget as a switch. None: it is not that of all links between its ends."""
+    """Return a shared budget as a switch, None if it omits links between its ends."""
     sources, goals = (sorted({edge[end] for edge in budget.edges}) for end in (0, 1))
     linked = {(src, dst) for src, dst in machine.edges if src in sources and dst in goals}
     if linked != set(budget.edges):
@@ -295,7 +296,7 @@ def _switch_to_json(budget: Budget, machine: Topology) -> list[Any] | None:
 
 
 def _decode_file(content: bytes, where: str, *, taccl: bool) -> _File:
-    """Return a file, that of TACCL without times and with as many chunks as its collective has.
+    """Decode a file. TACCL's files lose their times, and get the chunks of their collective.
 
     Raises:
         FormatError: The file has no algorithm, or has features that sccl does not support.
@@ -321,10 +322,10 @@ def _decode_file(content: bytes, where: str, *, taccl: bool) -> _File:
 
 
 def _without_times(file: _TimedFile, where: str) -> _File:
-    """Return an algorithm of TACCL as one of msccl-tools, with a round for each step.
+    """Convert an algorithm of TACCL to one of msccl-tools, with one round per step.
 
     Raises:
-        FormatError: a send is none that copies.
+        FormatError: A send does not copy.
     """
     steps = []
     for number, step in enumerate(file.steps):
@@ -386,10 +387,11 @@ def _file_sends(
     collective: Collective,
     held: dict[tuple[int, int], int],
 ) -> Iterator[Send]:
-    """Yield the sends of a step: those of sums store where they bring all that is there already.
+    """Yield the sends of a step. A sum is stored if it contains all the receiver's contributions.
 
     Args:
-        held: by (chunk, rank) the ranks that have contributed, as bits. After the step when done.
+        held: Contributors by (chunk, rank), as bits. The function updates it to the end of the
+            step.
     """
     if not collective.combining:
         yield from (make_send(chunk, src, dst, step) for chunk, src, dst in rows)

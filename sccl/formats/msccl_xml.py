@@ -47,16 +47,16 @@ BY_SIZE = False
 MIXES = True
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "broadcast", "reduce", "reducescatter")
-"""That all three serve as NCCL defines them."""
+"""Collectives that all three runtimes implement as NCCL defines them."""
 
 MAX_NAME = 63
-"""Letters of a name that are kept (microsoft/msccl)."""
+"""Maximum length of a name (microsoft/msccl)."""
 
 MAX_BYTES = 2**40
-"""``maxBytes`` for all sizes in microsoft/msccl, which has no word for that."""
+"""``maxBytes`` for all sizes in microsoft/msccl, which has no special value for that."""
 
 MAX_BYTES_WITH_SCRATCH = 2**30
-"""The same of programs with scratch: msccl allocates it for the largest call when it begins."""
+"""``maxBytes`` of programs with scratch, which msccl allocates in advance for the largest call."""
 
 
 MAX_INSTANCES = 32
@@ -64,7 +64,7 @@ MAX_INSTANCES = 32
 
 
 class Dialect(StrEnum):
-    """Whose runtime it is for."""
+    """Dialect of a runtime."""
 
     MSCCL = "msccl"
     AZURE = "azure"
@@ -72,7 +72,7 @@ class Dialect(StrEnum):
 
 
 class Transport(StrEnum):
-    """NCCL's ways to move data."""
+    """NCCL's protocols for moving data."""
 
     SIMPLE = "Simple"
     LL = "LL"
@@ -111,10 +111,10 @@ Options = MscclOptions
 
 
 def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
-    """Return a file for each plan; of microsoft/msccl two, for calls in place and out of place.
+    """Return a file for each plan, or two for microsoft/msccl: in place and out of place.
 
     Raises:
-        InputError: the runtime has no such collective, or less room than the plan needs.
+        InputError: The runtime does not support the collective, or the plan exceeds its limits.
     """
     runtime = RUNTIMES[options.dialect]
     files: dict[str, bytes] = {}
@@ -137,7 +137,7 @@ def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether bytes begin as an MSCCL program does."""
+    """Return whether content begins like an MSCCL program."""
     return is_program(content)
 
 
@@ -170,7 +170,7 @@ def read(content: bytes, where: str) -> ForeignPlan:
 
 
 def _violation_notes(broken: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the rules that a program breaks, each with the runtimes whose rule it is."""
+    """Return the violated rules, each with its runtimes."""
     runtimes: dict[str, list[str]] = {}
     for name, rules in broken.items():
         for text in rules:
@@ -179,10 +179,10 @@ def _violation_notes(broken: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def _check_supported(name: str, algorithm: Algorithm, runtime: Runtime) -> None:
-    """Check that the runtime has the collective, and room for the numbers of its chunks.
+    """Check that the runtime supports the collective and its number of chunks.
 
     Raises:
-        ParameterError: it has not.
+        ParameterError: It does not.
     """
     collective = algorithm.collective
     if collective.name not in COLLECTIVES:
@@ -198,17 +198,17 @@ def _check_supported(name: str, algorithm: Algorithm, runtime: Runtime) -> None:
 
 
 def _chunk_count(algorithm: Algorithm) -> int:
-    """Return into how many chunks the larger buffer is cut."""
+    """Return the number of chunks of the larger buffer."""
     collective = algorithm.collective
     return collective.chunks * (collective.ranks if collective.name == "allgather" else 1)
 
 
 def _call_modes(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
-    """Return suffixes of file names, with the ways to call the program."""
+    """Return suffixes of file names with the attributes of their call modes."""
     outside = {"inplace": "0", "outofplace": "1"}
-    if algorithm.collective.name == "alltoall":  # nobody's can be in place
+    if algorithm.collective.name == "alltoall":  # never in place
         return {"": outside}
-    if runtime.name == "msccl":  # it takes a file for one of the two
+    if runtime.name == "msccl":  # it needs a file for each mode
         return {"": outside, "-in-place": {"inplace": "1", "outofplace": "0"}}
     return {"": {"inplace": "1", "outofplace": "1"}}
 
@@ -259,10 +259,10 @@ def _attributes(
 def _byte_limits(
     plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int
 ) -> tuple[int, int]:
-    """Return ``minBytes`` and ``maxBytes``: of the larger buffer, as the runtime means them.
+    """Return ``minBytes`` and ``maxBytes`` of the larger buffer, by the runtime's convention.
 
     Raises:
-        ParameterError: the plan is for no bytes, which the runtime would take for all.
+        ParameterError: The maximum is 0 bytes, which the runtime would read as no limit.
     """
     factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
     min_bytes = plan.min_bytes * factor
@@ -280,10 +280,10 @@ def _byte_limits(
 
 
 def _checked_file(program: MscclProgram, runtime: Runtime) -> bytes:
-    """Return a program's file, after it was read again, executed and held against the rules.
+    """Return a program's file after reading it again, executing it, and checking the rules.
 
     Raises:
-        JudgeError: it is not right, which is a defect of this module.
+        JudgeError: It is invalid, which is a defect of this module.
     """
     content = format_program(program).encode()
     again = parse_program(content, "the file")
@@ -302,7 +302,7 @@ def _checked_file(program: MscclProgram, runtime: Runtime) -> bytes:
 def _find_deadlocks(program: MscclProgram) -> list[str]:
     """Return the steps that wait forever if each chunk takes a slot, as in calls of many bytes.
 
-    Dependencies are the same for all ways to call the program. Very large programs are not tested.
+    Dependencies are the same for all call modes. Very large programs are not tested.
     """
     if sum(step.count for *_, block in program.blocks() for step in block.steps) > MAX_ELEMENTS:
         return []

@@ -1,10 +1,10 @@
 """Read and write MSCCL++ execution plans: JSON for the executor of MSCCL++ 0.9 and later.
 
-It is the only format that a maintained runtime executes. A plan is one-sided: a rank writes into
-buffers of its peers and signals, over memory channels within a node, and across nodes over port
-channels, which a proxy serves. Every written plan is read again, executed, and checked against all
-limits of the executor, which itself checks few of them. Source: microsoft/mscclpp v0.9.0 and
-1f5f065 (2026-08). See ``mscclpp_plan`` for the limits.
+It is the only format that a maintained runtime executes. Communication is one-sided: a rank writes
+into buffers of its peers and signals them, over memory channels within a node, and over port
+channels, which a proxy serves, across nodes. Every written plan is read again, executed, and
+checked against all limits of the executor, which itself checks few of them. Source:
+microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08). See ``mscclpp_plan`` for the limits.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ BY_SIZE = False
 MIXES = True
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter")
-"""That its executor's own test runs."""
+"""Collectives that the executor's own test runs."""
 
 
 _PACKED = 4
-"""Packets are twice as long as their data, and calls take turns with two halves."""
+"""Ratio of scratch to data: packets are twice as long as their data, and calls alternate between
+two halves.
+"""
 
 
 class Version(StrEnum):
@@ -73,11 +75,11 @@ WRITTEN_FOR = {
 """Version of the code that a plan was checked against. The executor ignores unknown fields."""
 
 _TRIAL_CHUNKS = 1024
-"""Words of a chunk in the size that is tried."""
+"""Number of words of a chunk in the suggested test size."""
 
 
 class PlanProtocol(StrEnum):
-    """Its ways to move data."""
+    """Protocols of the executor for moving data."""
 
     SIMPLE = "Simple"
     LL = "LL"
@@ -122,7 +124,7 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
     """Return a file for each plan.
 
     Raises:
-        InputError: the executor has no such collective, or less room than the plan needs.
+        InputError: The executor does not support the collective, or the plan exceeds its limits.
     """
     files: dict[str, bytes] = {}
     notes: list[str] = []
@@ -140,12 +142,20 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
         part = _build_plan(plan, algorithm, gpus, slices, options)
         files[f"{plan.name}.json"] = _checked_file(part, plan.name)
         notes += _notes(part, gpus)
-        commands.append(_command(plan.name, part, is_single=len(plans) == 1))
+        size = _buffer_bytes(plan, algorithm)
+        if size is not None and (remainder := size % _size_unit(part)):
+            notes.append(
+                f"{plan.name}: the executor refuses {size} bytes, which are {remainder} bytes "
+                f"above a multiple of {_size_unit(part)}: for other sizes, search for an algorithm "
+                "of another C, for example by 'sccl pareto --max-chunks 32'"
+            )
+            size = None
+        commands.append(_command(plan.name, part, size, is_single=len(plans) == 1))
     return WrittenFiles(files, commands[0], tuple(dict.fromkeys(notes)))
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether bytes look like a plan."""
+    """Return whether content looks like a plan."""
     if content.lstrip()[:1] != b"{" or b'"gpus"' not in content:
         return False
     return b'"threadblocks"' in content or is_other_form(content)
@@ -188,7 +198,7 @@ def _build_plan(
     factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
     packets = options.protocol is PlanProtocol.LL
     min_bytes, max_bytes = plan.min_bytes * factor, _max_bytes(gpus, _PACKED if packets else 1)
-    if options.version is Version.V09 and slices > 1:  # it forgets words where slices are empty
+    if options.version is Version.V09 and slices > 1:  # it omits words if slices are empty
         chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
         min_bytes = max(min_bytes, ALIGNMENT * slices * chunks)
     if plan.max_bytes is not None:
@@ -226,8 +236,8 @@ def _checked_file(plan: PlanPart, name: str) -> bytes:
     """Return a plan's file after reading it again, executing it, and checking the rules.
 
     Raises:
-        ParameterError: In place, its writes would overwrite data that are still to be read.
-        JudgeError: It is not valid, which is a defect of this module.
+        ParameterError: In place, its writes would overwrite data before they are read.
+        JudgeError: It is invalid, which is a defect of this module.
     """
     content = format_plan(plan)
     again = parse_plan(content, "the file")
@@ -245,11 +255,10 @@ def _checked_file(plan: PlanPart, name: str) -> bytes:
 
 
 def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
-    chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
     room = (
         f"{plan.name}: {max(len(g.threadblocks) for g in gpus)} thread blocks of a GPU; the larger "
         f"buffer has {plan.min_message_size} to {plan.max_message_size} bytes, a multiple of "
-        f"{ALIGNMENT * chunks}: others are refused"
+        f"{_size_unit(plan)}: others are refused"
     )
     notes = [room, f"for {plan.written_for}; MSCCL++'s executor supports sum only"]
     if any(channel.channel_type == "port" for gpu in gpus for channel in gpu.channels):
@@ -259,12 +268,26 @@ def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
     return notes
 
 
-def _command(name: str, plan: PlanPart, *, is_single: bool) -> str:
-    """Return the command that runs a plan, at about 16 KiB per chunk if its sizes permit."""
-    chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
-    unit = ALIGNMENT * chunks
+def _buffer_bytes(plan: SizedPlan, algorithm: Algorithm) -> int | None:
+    """Return the bytes of the larger buffer of a rank. None: unknown."""
+    if plan.size_bytes is None:
+        return None
+    collective = algorithm.collective
+    return plan.size_bytes * (collective.ranks if collective.name == "allgather" else 1)
+
+
+def _size_unit(plan: PlanPart) -> int:
+    """Return the number of bytes of which all sizes of the larger buffer are multiples."""
+    return ALIGNMENT * max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
+
+
+def _command(name: str, plan: PlanPart, size: int | None, *, is_single: bool) -> str:
+    """Return the command that runs a plan: at a size, or at about 16 KiB per chunk if possible."""
+    unit = _size_unit(plan)
     min_count = -(-plan.min_message_size // unit)
     count = max(min_count, min(_TRIAL_CHUNKS, plan.max_message_size // unit))
+    if size is not None and plan.min_message_size <= size <= plan.max_message_size:
+        count = size // unit
     inside = " --in_place" if plan.inplace else ""
     path = "{path}" if is_single else "{path}/" + f"{name}.json"
     return (

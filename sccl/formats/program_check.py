@@ -29,7 +29,7 @@ from sccl.formats.program_graph import (
 )
 
 MAX_CLOCKS = 2**28
-"""Steps times thread blocks: one gigabyte of clocks."""
+"""Maximum of steps times thread blocks: one gigabyte of clocks."""
 
 _MAX_SHOWN = 4
 """Maximum number of missing chunks, or of steps in a cycle, that a message names."""

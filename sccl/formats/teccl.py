@@ -1,8 +1,8 @@
 """Read schedules of TE-CCL: transfers over links by epoch.
 
 Source: microsoft/TE-CCL (SIGCOMM 2024), files of ``examples/schedules`` and of its experiments:
-``7-Flows`` or ``6-Flows`` has a sentence for each transfer, ``8-Chunk paths`` or ``7-chunk paths``
-one for each demand that is met. Nodes that never send their own chunks are switches.
+``7-Flows`` or ``6-Flows`` has a sentence for each transfer, and ``8-Chunk paths`` or ``7-chunk
+paths`` has one for each satisfied demand. Nodes that never send their own chunks are switches.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ BY_SIZE = False
 MIXES = False
 
 ROUNDING = 1e-6
-"""Difference from a whole chunk that a solver leaves, such as a volume of 0.9999999999999999."""
+"""Tolerance for numerical errors of a solver, such as a volume of 0.9999999999999999."""
 
 MAX_FLOWS = 2**20
-"""Largest number of flows of a schedule that is read."""
+"""Maximum number of flows of a schedule."""
 
 _FLOWS = ("7-Flows", "6-Flows")
 _PATHS = ("8-Chunk paths", "7-chunk paths")
-"""Names of fields: the first that a file has is read."""
+"""Names of fields. The first existing one is read."""
 
 _FLOW = re.compile(
     r"Chunk (\d{1,6}) from (\d{1,6}) traveled over (\d{1,6})->(\d{1,6})"
@@ -53,24 +53,24 @@ Options = TecclOptions
 
 
 def write(plans: Sequence[SizedPlan], options: TecclOptions) -> WrittenFiles:  # noqa: ARG001
-    """Raise: only TE-CCL writes them, and nothing runs them.
+    """Raise an error, since only TE-CCL writes these files.
 
     Raises:
-        FormatError: always.
+        FormatError: Always.
     """
     raise FormatError("teccl: schedules of TE-CCL are read, with 'sccl import'; nothing runs them")
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether bytes begin as a schedule of TE-CCL does."""
+    """Return whether content begins like a schedule of TE-CCL."""
     return bool(re.match(rb'\s*\{\s*"1-Epoch_Duration"', content[:200]))
 
 
 def read(content: bytes, where: str) -> ForeignPlan:
-    """Return the algorithm of a schedule's transfers, in as few steps as they allow.
+    """Return the algorithm of a schedule's transfers, in the fewest steps.
 
     Raises:
-        InputError: it is none, splits chunks, or is of neither allgather nor alltoall.
+        InputError: The content is no schedule, splits chunks, or is neither allgather nor alltoall.
     """
     fields = _parse_fields(content, where)
     flows, demands = _flows(fields, where), _demands(fields, where)
@@ -150,7 +150,7 @@ def _demands(fields: dict[str, Any], where: str) -> set[tuple[int, int, int]]:
 def _collective(
     demands: set[tuple[int, int, int]], rank: dict[int, int], where: str
 ) -> tuple[Collective, dict[tuple[int, int], int]]:
-    """Return the collective, and the number in it of each (chunk, source)."""
+    """Return the collective, and its chunk number of each (chunk, source)."""
     wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
     for dst, chunk, src in demands:
         wanted[chunk, src].add(dst)

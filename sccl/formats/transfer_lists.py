@@ -1,6 +1,6 @@
-"""Transfers of chunks in order, as others list them, as an algorithm in as few steps as they allow.
+"""Convert ordered lists of chunk transfers to algorithms with the fewest steps.
 
-Without an explicit machine, it consists of the used links, each with one lane.
+Without an explicit machine, the machine consists of the used links, each with one lane.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ASSUMED_MACHINE_NOTE = (
 
 
 def machine_of_edges(name: str, ranks: int, edges: Sequence[tuple[int, int]]) -> Topology:
-    """Return the machine of the links that are used."""
+    """Return the machine that consists of the used links."""
     links = tuple(Link(*edge, 1, ALPHA_US, GB_PER_S) for edge in sorted(set(edges)))
     return Topology(name, ranks, links, ALPHA_US, GB_PER_S, source="links that a file uses")
 
@@ -35,7 +35,7 @@ def machine_of_edges(name: str, ranks: int, edges: Sequence[tuple[int, int]]) ->
 def algorithm_of_flows(
     machine: Topology, collective: Collective, flows: Sequence[Flow]
 ) -> Algorithm:
-    """Return the algorithm of transfers that copy, each as soon as its sender has the chunk."""
+    """Return the algorithm of copying transfers, each as early as its sender has the chunk."""
     held: dict[tuple[int, int], int] = {
         (chunk, int(rank)): 0
         for chunk in range(collective.num_chunks)
@@ -50,7 +50,7 @@ def algorithm_of_flows(
 
 
 def fewest_rounds(machine: Topology, sends: Sequence[Send]) -> tuple[int, ...]:
-    """Return the fewest rounds of each step in which the machine carries its sends."""
+    """Return the minimum rounds of each step for its sends."""
     load = Counter[tuple[int, Edge]]((send.step, send.edge) for send in sends)
     rounds = [1] * (1 + max((send.step for send in sends), default=0))
     for constraint in machine.constraints():

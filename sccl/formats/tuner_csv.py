@@ -1,12 +1,12 @@
 """Read and write rules of NCCL's example tuner plugin: an algorithm for a range of sizes per line.
 
 A line is ``collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks``, optionally
-with ``numPipeOps`` and ``regBuff``. Bounds are inclusive, bytes are those of the larger buffer, and
--1 is any. The first line that fits a call decides. The plugin silently misreads unknown words, so
-each such line is reported here. A comment may follow the last number: the plugin reads digits only,
-and nothing after the tenth field. Source: NVIDIA/nccl 2.28 to 2.30, ``plugins/tuner/example``
-(``plugin.c``, then ``plugin.cc``), and ``ncclGetAlgoInfo`` of ``src/enqueue.cc``. ROCm/rccl
-``ext-tuner/example`` ignores such lines.
+with ``numPipeOps`` and ``regBuff``. Bounds are inclusive, bytes refer to the larger buffer, and -1
+matches any value. The first line that matches a call applies. The plugin silently misreads unknown
+words, so each such line is reported here. A comment may follow the last number: the plugin reads
+digits only, and nothing after the tenth field. Source: NVIDIA/nccl 2.28 to 2.30,
+``plugins/tuner/example`` (``plugin.c``, then ``plugin.cc``), and ``ncclGetAlgoInfo`` of
+``src/enqueue.cc``. ROCm/rccl ``ext-tuner/example`` ignores such lines.
 """
 
 from __future__ import annotations
@@ -32,31 +32,33 @@ Options = FormatOptions
 """The format has no options."""
 
 MAX_LINE = 254
-"""Characters: NCCL up to 2.29, and RCCL, read into 256 with a line's end."""
+"""Maximum number of characters of a line: NCCL up to 2.29, and RCCL, read lines into 256 bytes."""
 
 MAX_LINES = 100_000
-"""Largest number of lines of a file that is read."""
+"""Maximum number of lines of a file."""
 
 MAX_SIZE = 2**64 - 1
-"""Bytes of any call."""
+"""Maximum number of bytes of a call."""
 
 COLLECTIVES = ("allgather", "allreduce", "broadcast", "reduce", "reducescatter")
 ALGORITHMS = ("collnet_chain", "collnet_direct", "nvls", "nvls_tree", "pat", "ring", "tree")
 PROTOCOLS = ("ll", "ll128", "simple")
 
 DEFAULT_CHANNELS = 0
-"""Number of channels of a rule: NCCL's own. The plugin begins with 1, and keeps it for -1."""
+"""Number of channels of a rule that leaves the choice to NCCL. The plugin's default is 1, also for
+-1.
+"""
 
 _MIN_FIELDS, _MAX_FIELDS = 8, 10
-"""Fields of a line."""
+"""Minimum and maximum number of fields of a line."""
 
 _ONLY = {"tree": {"allreduce"}, "pat": {"allgather", "reducescatter"}}
-"""Collectives that an algorithm is for. Others have no time for it, and the rule does nothing."""
+"""Collectives that an algorithm supports. For others NCCL ignores the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class TunerRule:
-    """An algorithm for calls of some sizes, of the larger of their two buffers."""
+    """An algorithm for calls within a range of sizes of the larger buffer."""
 
     collective: str
     min_bytes: int
@@ -69,7 +71,7 @@ class TunerRule:
 
     @property
     def line(self) -> str:
-        """Return it as it stands in a file."""
+        """Return its line in a file."""
         return (
             f"{self.collective},{self.min_bytes},{self.max_bytes},{self.algorithm},"
             f"{self.protocol},{self.channels},{self.nodes},{self.ranks}"
@@ -77,22 +79,22 @@ class TunerRule:
 
 
 def format_rules(rules: Iterable[TunerRule], comments: Iterable[str]) -> str:
-    """Return the file of some rules, after comments that are cut to the length of a line."""
+    """Return the file of rules, after comments that are truncated to the maximum line length."""
     head = (f"# {comment}"[:MAX_LINE] for comment in comments)
     return "".join(f"{line}\n" for line in (*head, *(rule.line for rule in rules)))
 
 
 def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
-    """Raise: rules come of a comparison, which is not for this room to make.
+    """Raise an error, since rules result from a comparison, which this package does not run.
 
     Raises:
-        FormatError: always.
+        FormatError: Always.
     """
     raise FormatError("tuner-csv: rules need a comparison of NCCL's algorithms: use 'sccl export'")
 
 
 def sniff(content: bytes) -> bool:
-    """Return whether the first line that is no comment begins as a rule does."""
+    """Return whether the first line that is no comment begins like a rule."""
     words = "|".join((*COLLECTIVES, "collective_type")).encode()
     first = rb"(?:[ \t\r]*\n|#[^\n]*\n)*[ \t]*(?:" + words + rb")[ \t]*,[^\n]*,"
     return bool(re.match(first, content[: 2**16]))
@@ -128,7 +130,7 @@ def read(content: bytes, where: str) -> ForeignPlan:
 
 
 def _line_fields(line: str) -> list[str]:
-    """Return the fields of a line, without the comment that follows the last."""
+    """Return the fields of a line, without a comment after the last one."""
     fields = line.split(",")
     if len(fields) > _MAX_FIELDS and "#" in fields[_MAX_FIELDS - 1]:
         fields = fields[:_MAX_FIELDS]
@@ -171,7 +173,7 @@ def _line_faults(line: str) -> Iterator[str]:
 
 
 def _useless_reasons(rule: TunerRule, before: Sequence[TunerRule]) -> Iterator[str]:
-    """Yield why a rule does nothing, or less than it seems to."""
+    """Yield the reasons why a rule has no effect, or less effect than it seems."""
     if rule.min_bytes > rule.max_bytes:
         yield f"no size is {rule.min_bytes} or more and {rule.max_bytes} or less"
     if rule.collective not in _ONLY.get(rule.algorithm, {rule.collective}):

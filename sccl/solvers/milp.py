@@ -133,10 +133,6 @@ def solve(
     return Result(has_solution, optimal, refuted, objective, bound, units, values)
 
 
-def _no_solution(units: float) -> Result:
-    return Result(False, False, False, 0, 0, units, {})  # noqa: FBT003 - six fields in their order
-
-
 def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
     """Read a program from stdin, solve it, and write the result to stdout (child process)."""
     proto = model_pb2.ModelProto.FromString(sys.stdin.buffer.read())

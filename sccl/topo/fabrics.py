@@ -12,12 +12,13 @@ from msgspec import Meta
 
 from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
 from sccl.core.files.fabrics import fabric_to_wire, load_fabric
-from sccl.core.files.json_text import digest
+from sccl.core.files.json_text import digest, file_kind
+from sccl.core.files.kinds import TOPOLOGY
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, unknown_name
-from sccl.topo.catalogue import resolve_topology
+from sccl.topo.catalogue import catalogue_names, resolve_topology
 
 FABRIC_NAMES = ("hgx2", "hgx2x4", "hgx2x16", "dgx1-pcie")
 """Names of fabrics in the catalog, where ``hgx2xN`` has N nodes."""
@@ -62,10 +63,17 @@ _INCAST_SOURCE = (
 def resolve_fabric(text: str) -> Fabric:
     """Return the named fabric: one of :data:`FABRIC_NAMES`, ``hgx2xN``, or a ``.json`` file.
 
+    A machine, by its name or file, is a fabric with one channel, which has all its links.
+
     Raises:
-        InputError: No fabric has this name, or the file is not a fabric.
+        InputError: No fabric or machine has this name, or the file is neither.
     """
-    if text.endswith(".json"):
+    is_file = text.endswith(".json")
+    if text in catalogue_names() or (":" in text and not is_file):
+        return _machine_fabric(resolve_topology(text))
+    if is_file:
+        if file_kind(Path(text)) == TOPOLOGY:
+            return _machine_fabric(resolve_topology(text))
         return load_fabric(Path(text), resolve_topology)
     if text == "dgx1-pcie":
         return _dgx1_pcie()
@@ -80,9 +88,15 @@ def resolve_fabric(text: str) -> Fabric:
             "fabric"
         )
     hint = (
-        f"the fabrics are {', '.join(FABRIC_NAMES)}, hgx2xN of N nodes, or a .json file of your own"
+        f"the fabrics are {', '.join(FABRIC_NAMES)}, hgx2xN of N nodes, machines of 'sccl topo "
+        "list', or a .json file of your own"
     )
     raise unknown_name("fabric", text, FABRIC_NAMES, hint)
+
+
+def _machine_fabric(machine: Topology) -> Fabric:
+    source = "Assumed: one channel with all links of the machine, and no launch times."
+    return Fabric(machine.name, (Channel("links", machine),), source=source)
 
 
 def _hgx2(name: str, nodes: int) -> Fabric:

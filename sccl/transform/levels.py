@@ -139,7 +139,7 @@ def _check_stored(legs: Iterable[RouteSegment]) -> None:
             return
         raise ParameterError(
             f"schedule: message {number} has {hops} hops, and hops of an algorithm store the data "
-            "that they forward; give a schedule of single hops"
+            "that they forward; give a schedule of single hops, as of 'sccl synth fastest'"
         )
 
 

@@ -414,10 +414,9 @@ def test_machine_in_place_of_an_algorithm_is_reported(tmp_path: Path) -> None:
         del value[head]
     (tmp_path / "m.json").write_text(json.dumps(value))
     code, _, err = sccl("check", tmp_path / "m.json")
-    assert (code, "it holds a topology; expected an algorithm" in " ".join(err.split())) == (
-        2,
-        True,
-    )
+    said = " ".join(err.split())
+    assert (code, "it holds a topology; expected an algorithm" in said) == (2, True)
+    assert "'sccl topo show' reads the given file" in said
 
 
 def test_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:

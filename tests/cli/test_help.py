@@ -176,6 +176,11 @@ def test_full_disk_gives_one_sentence(unbuffered: str) -> None:
         assert done.stderr.strip() == "failed: No space left on device"
 
 
+@pytest.mark.parametrize("group", ["sccl", "sccl topo", "sccl synth"])
+def test_help_of_a_group_is_complete(group: str) -> None:
+    assert help_of(group, "--help-all") == help_of(group)
+
+
 def test_verbs_are_grouped() -> None:
     text = help_of("sccl")
     panels = re.findall(r"^(\w[\w ]+):$", text, re.MULTILINE)
@@ -281,3 +286,39 @@ def test_colours_only_where_they_are_wanted() -> None:
     assert "\x1b" not in piped.stdout + piped.stderr
     assert COLOUR.search(on_a_terminal(*SWEEP))
     assert not COLOUR.search(on_a_terminal(*SWEEP, NO_COLOR="1"))
+
+
+@pytest.fixture(scope="module")
+def folder_with_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the files that examples read."""
+    folder = tmp_path_factory.mktemp("examples")
+    for words in (
+        "pareto --collective allgather --topo dgx1 --output found --certify proofs",
+        "synth tacos --collective allreduce --topo dgx1 --size 1MB -o plan.json",
+        "export found/allgather-dgx1-c2-s2-r3.json --format msccl-xml -o program.xml",
+        "synth tacos --collective allgather --topo ring:4 --size 1MB -o schedule.json",
+    ):
+        run_example(folder, words)
+    return folder
+
+
+def run_example(folder: Path, words: str) -> None:
+    """Run a command in a folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        result = CliRunner().invoke(app, shlex.split(words), catch_exceptions=False)
+    assert result.exit_code == 0, (words, result.stderr)
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bound", "check", "simulate", "show", "export", "import", "topo list", "topo edit"),
+        *("train make", "train fabrics", "train motif", "certificate verify", "doctor schema"),
+    ],
+)
+def test_examples_work_as_printed(name: str, folder_with_files: Path) -> None:
+    verb = next(verb for verb in VERBS if verb.name == name)
+    for example in verb.examples:
+        run_example(folder_with_files, example.removeprefix("sccl "))

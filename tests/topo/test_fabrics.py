@@ -11,6 +11,7 @@ import pytest
 from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
 from sccl.core.files.fabrics import fabric_to_wire, load_fabric
 from sccl.core.files.json_text import to_text
+from sccl.core.files.topologies import topology_to_wire
 from sccl.errors import FormatError, InputError, TopologyError
 from sccl.topo import resolve_topology
 from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
@@ -52,6 +53,16 @@ def test_channels_may_be_told_by_names_of_machines(tmp_path: Path) -> None:
     path.write_text(json.dumps({"name": "pair", "channels": channels}))
     assert load_fabric(path, resolve_topology) == PAIR
     assert PAIR.channel("b").topology.name == "full:4"
+
+
+def test_machines_are_fabrics_with_one_channel(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(to_text(topology_to_wire(RING)))
+    for text in ("ring:4", str(path)):
+        fabric = resolve_fabric(text)
+        assert fabric.channels == (Channel("links", RING),)
+        assert fabric.source.startswith("Assumed: ")
+    assert resolve_fabric("dgx1").ranks == 8
 
 
 def test_incast_takes_the_least_that_a_row_leaves() -> None:

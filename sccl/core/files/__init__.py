@@ -1,1 +1,1 @@
-"""Nouns as files: their shapes, JSON text, and where files are read and written."""
+"""Files of the core data types: shapes, JSON text, and reading and writing."""

@@ -1,6 +1,6 @@
-"""Algorithms, instances and answers as files and back.
+"""Convert algorithms, instances and answers to files and back.
 
-A symmetric algorithm is written as one send of each orbit.
+A symmetric algorithm is written with its representative sends.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ def algorithm_to_wire(algorithm: AnyAlgorithm) -> AnyAlgorithmWire:
 
 
 def algorithm_from_wire(wire: AnyAlgorithmWire, where: str) -> AnyAlgorithm:
-    """Return the algorithm of a file shape, which the judge has still to see.
+    """Return the algorithm of a file shape, without verifying it.
 
     Raises:
-        FormatError: its topology or collective contradicts itself, they do not fit, or a symmetry
-            is no permutation of the ranks.
+        FormatError: Its topology or collective is inconsistent, they do not match, or a symmetry is
+            no permutation of the ranks.
     """
     topology = topology_from_wire(wire.topology, f"{where}, $.topology")
     collective = collective_from_wire(wire.collective, where)
@@ -149,8 +149,8 @@ def instance_from_wire(wire: InstanceWire, where: str) -> Instance:
     """Return the instance of a file shape.
 
     Raises:
-        FormatError: a part contradicts itself.
-        InputError: the parts do not make an instance.
+        FormatError: A part is inconsistent.
+        InputError: The parts do not form an instance.
     """
     return Instance(
         topology_from_wire(wire.topology, f"{where}, $.topology"),
@@ -188,7 +188,7 @@ def answer_from_wire(wire: AnswerWire, where: str) -> Answer:
     """Return the answer of a file shape.
 
     Raises:
-        FormatError: it says "sat" and carries no algorithm, or the algorithm contradicts itself.
+        FormatError: It is "sat" without an algorithm, or the algorithm is inconsistent.
     """
     if wire.answer == "unsat":
         return Unsat(wire.reason, wire.solver, wire.seconds, origin=Origin(wire.origin))

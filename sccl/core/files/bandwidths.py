@@ -1,4 +1,4 @@
-"""Bandwidth that varies, from files and back."""
+"""Convert variable bandwidths from files and back."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sccl.errors import FormatError, ParameterError
 
 
 def load_bandwidth(path: Path) -> VariableBandwidth:
-    """Return the bandwidth over time that a file says.
+    """Load a variable bandwidth from a file.
 
     Raises:
-        InputError: the file cannot be read, is none of bandwidth, or contradicts itself.
+        InputError: The file cannot be read, has another form, or is inconsistent.
     """
     return bandwidth_from_text(read_text(path), str(path))
 
@@ -52,10 +52,10 @@ def bandwidth_from_wire(wire: VariableBandwidthWire, where: str = "bandwidth") -
 
 
 def _interval(wire: BandwidthIntervalWire) -> BandwidthInterval:
-    """Return an interval, whose numbers are the decimals of the file.
+    """Return an interval, with numbers that are exactly the decimals of the file.
 
     Raises:
-        ParameterError: it contradicts itself.
+        ParameterError: It is inconsistent.
     """
     return BandwidthInterval(
         links=tuple(wire.links),

@@ -192,7 +192,7 @@ def _evidence_from_wire(wire: BoundsCertificateWire) -> PriceProof | CountProof 
 
 
 def _parse_problem(problem: str) -> tuple[str, bool]:
-    """Return a collective, and whether it was solved on the reversed topology."""
+    """Split the text of a problem into the collective, and whether the topology is reversed."""
     reversed_ = describe_dual("", on_reversed=True)
     return problem.removesuffix(reversed_), problem.endswith(reversed_)
 
@@ -296,7 +296,7 @@ def _upper(limit: StepLimit) -> str | UnsetType:
 
 
 def limits_from_wire(wires: Iterable[LimitWire]) -> tuple[StepLimit, ...]:
-    """Return the limits of a file, whose proofs are not kept.
+    """Return the limits of a file, which does not contain their proofs.
 
     Raises:
         ParameterError: a number is out of range.

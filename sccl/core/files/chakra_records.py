@@ -1,9 +1,10 @@
 """Chakra execution traces as protobuf records: their schema, and files of one record per node.
 
-A file is a record about the trace, which traces of 2023 lack, and one record for each node. Each
-record follows its length in bytes. Names and numbers of fields are those of ``et_def.proto`` of
-MLCommons Chakra 1.0.0. Texts are declared as bytes, which have the same encoding: a trace stays
-readable if a name is not UTF-8. Fields have explicit presence, so zeros are written.
+A file contains a record about the trace, which traces of 2023 lack, and one record for each node.
+Each record is preceded by its length in bytes. Names and numbers of fields are those of
+``et_def.proto`` of MLCommons Chakra 1.0.0. Texts are declared as bytes, which have the same
+encoding, so a trace is readable even if a name is not UTF-8. Fields have explicit presence, so
+zeros are written.
 """
 
 from __future__ import annotations
@@ -61,9 +62,8 @@ _MESSAGES = {
     },
     "Bools": {"values": (1, "*bool")},
 }
-"""Number and type of each field by the names of the message and the field. ``*``: repeated.
-
-Lists of other types stay unknown fields.
+"""Number and type of each field, by message and field name. ``*``: repeated. Lists of other types
+remain unknown fields.
 """
 
 

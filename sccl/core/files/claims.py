@@ -10,10 +10,10 @@ from msgspec import Meta
 from sccl.core.files.shapes import CollectiveWire, TopologyWire
 
 CLAIMS = "claims.json"
-"""The file of a certificate's folder that lists its claims."""
+"""Name of the file in a certificate's folder that lists its claims."""
 
 UNSAT_SOLVERS = ("cadical", "cpsat", "z3")
-"""The solvers whose agreement a claim of no algorithm may name."""
+"""Solvers whose agreement may support a claim that no algorithm exists."""
 
 ClaimFraction = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/[1-9][0-9]{0,3999})?$")]
 FileName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,200}$")]

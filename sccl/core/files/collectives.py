@@ -1,4 +1,4 @@
-"""Collectives as files and back, where they check themselves."""
+"""Convert collectives to files and back."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from sccl.core.topology import to_ranks
 from sccl.errors import FormatError, InputError, TooLargeError
 
 Counts = list[int | list[int]]
-"""A number for each rank, or a row of these for each."""
+"""A number for each rank, or a row of numbers for each rank."""
 _MAX_UNSENT = 2**18
-"""Pairs of chunk and rank that a file may speak of without a line for each of them."""
+"""Number of (chunk, rank) pairs that a file may imply regardless of its length."""
 _PER_LINE = 16
-"""And so many more for each line: files that exhaust memory have to be as large as that."""
+"""Number of further pairs per line, so that only large files can use much memory."""
 
 
 def load_custom_collective(path: Path) -> CustomCollectiveWire:
-    """Return the shape of a custom collective's file; :mod:`sccl.collectives` gives it meaning.
+    """Load the shape of a custom collective, which :mod:`sccl.collectives` interprets.
 
     Raises:
-        InputError: the file cannot be read, or is not a custom collective.
+        InputError: The file cannot be read, or is not a custom collective.
     """
     return parse(read_text(path), CustomCollectiveWire, str(path))
 
 
 def load_groups(path: Path) -> GroupsWire | None:
-    """Return the shape of a file of process groups. None: it is of another kind.
+    """Load the shape of a file of process groups, None if the file is of another kind.
 
     Raises:
-        InputError: the file cannot be read, or contradicts itself.
+        InputError: The file cannot be read, or is inconsistent.
     """
     text = read_text(path)
     if detect_text_kind(text, str(path)) is not GROUPS:
@@ -51,13 +51,13 @@ def load_groups(path: Path) -> GroupsWire | None:
 
 
 def load_counts(path: Path) -> Counts:
-    """Return counts of elements: a number for each rank, or a row of these for each.
+    """Load counts of elements: a number for each rank, or a row of numbers for each rank.
 
-    The file is a JSON array, or lines of numbers with spaces or commas between them: one line, or
-    one number a line, is a number for each rank.
+    The file is a JSON array, or lines of numbers with spaces or commas between them. A single line,
+    or lines with one number each, have a number for each rank.
 
     Raises:
-        InputError: the file cannot be read, or holds something else.
+        InputError: The file cannot be read, or has other content.
     """
     text = read_text(path)
     if text.lstrip().startswith("["):
@@ -113,15 +113,15 @@ def _relation_from_wire(wire: RelationWire, where: str) -> Relation:
 
 
 def max_pairs(lines: int) -> int:
-    """Return how many pairs of chunk and rank a file with so many lines may speak of."""
+    """Return the maximum number of (chunk, rank) pairs of a file with a number of lines."""
     return _MAX_UNSENT + _PER_LINE * lines
 
 
 def check_pairs(collective: Collective, sends: int, where: str) -> None:
-    """Check that a file of so many sends is about no more than can well be walked.
+    """Check that a collective is not too large for the number of sends in its file.
 
     Raises:
-        TooLargeError: it is.
+        TooLargeError: It is.
     """
     if collective.pair_count > (pair_limit := max_pairs(sends)):
         raise TooLargeError(
@@ -135,10 +135,10 @@ def check_pairs(collective: Collective, sends: int, where: str) -> None:
 def pattern_from_pairs(
     pairs: tuple[tuple[int, int], ...], chunks: int, where: str
 ) -> tuple[frozenset[Rank], ...]:
-    """Return, for each of ``chunks`` chunks, the ranks that ``pairs`` of (chunk, rank) give it.
+    """Return the ranks of each of ``chunks`` chunks by ``pairs`` of (chunk, rank).
 
     Raises:
-        FormatError: a pair names a chunk outside the range, or occurs twice.
+        FormatError: A pair has a chunk out of range, or occurs twice.
     """
     ranks: list[set[int]] = [set() for _ in range(chunks)]
     for position, (chunk, rank) in enumerate(pairs):
@@ -171,7 +171,7 @@ def collective_from_wire(wire: CollectiveWire, where: str) -> Collective:
     """Return the collective of a file shape.
 
     Raises:
-        FormatError: it contradicts itself.
+        FormatError: It is inconsistent.
     """
     try:
         return Collective(

@@ -1,4 +1,4 @@
-"""Reading and writing files, and the data that travels with the package."""
+"""Read and write files, and find the data files of the package."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typing import IO, BinaryIO
 from sccl.errors import FormatError, InputError
 
 _MAX_TEXT_BYTES = 2**30
-"""Bytes of a file that is read: more than any of ours, less than a device that never ends."""
+"""Maximum size of a text file: larger than all of sccl's files, but finite for endless devices."""
 
 PIECE_BYTES = 2**20
-"""Bytes that are read at a time."""
+"""Number of bytes to read at a time."""
 
 _GZIP = b"\x1f\x8b"
 
 _BLANKS = b"\0 \t\r\n\v\f"
 
 PACKED_MAGIC = b"\x89SCCL-PACKED-1\r\n"
-"""The first bytes of a packed schedule's file. No text begins with them."""
+"""The first bytes of a packed schedule's file, with which no text begins."""
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -35,7 +35,7 @@ def data_dir(name: str) -> Path:
     """Return the folder ``topologies`` or ``codegen_templates``.
 
     An installed wheel carries both inside the package (``pyproject.toml`` maps them there). In a
-    checkout they lie at the top level, beside the package.
+    checkout they are at the top level, next to the package.
     """
     inside = _PACKAGE / "_data" / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
@@ -45,8 +45,8 @@ def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file.
 
     Raises:
-        InputError: there is no such file, it is a folder, it may not be read, or it has no end.
-        FormatError: it is not UTF-8 text.
+        InputError: The file does not exist, is a folder, is not readable, or is endless.
+        FormatError: It is not UTF-8 text.
     """
     try:
         with path.open("rb") as file:
@@ -68,7 +68,7 @@ def read_text(path: Path) -> str:
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether a file begins as that of a packed schedule. False: it cannot be read."""
+    """Return whether a file is a packed schedule. False: it is not, or cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(len(PACKED_MAGIC)) == PACKED_MAGIC
@@ -78,10 +78,10 @@ def is_packed(path: Path) -> bool:
 
 @contextmanager
 def open_for_reading(path: Path) -> Iterator[BufferedReader]:
-    """Open a file for reading bytes, and turn errors into a sentence.
+    """Open a file for reading bytes, and convert errors to an InputError.
 
     Raises:
-        InputError: it does not exist, is a folder, or may not be read.
+        InputError: The file does not exist, is a folder, or is not readable.
     """
     try:
         with path.open("rb") as file:
@@ -96,7 +96,7 @@ def read_nonblank(file: BinaryIO, limit: int, where: str) -> bytes:
     """Return the bytes of a file, or a little more than ``limit`` if it is longer than that.
 
     Raises:
-        FormatError: a long stretch of it holds nothing, as of a device or of packed blanks.
+        FormatError: A long part of it is blank, as of a device or of packed blanks.
     """
     content = bytearray()
     while len(content) <= limit and (piece := file.read(PIECE_BYTES)):
@@ -106,10 +106,10 @@ def read_nonblank(file: BinaryIO, limit: int, where: str) -> bytes:
 
 
 def read_pieces(file: IO[bytes], where: str) -> Iterator[bytes]:
-    """Yield the content of a file piece by piece, unpacked if it is packed by gzip.
+    """Yield the content of a file piece by piece, decompressed if it is in gzip format.
 
     Raises:
-        FormatError: its packed content is damaged, cut off, or followed by other bytes.
+        FormatError: Its compressed content is damaged, truncated, or followed by other bytes.
     """
     piece = file.read(PIECE_BYTES)
     if not piece.startswith(_GZIP):
@@ -141,10 +141,10 @@ def read_pieces(file: IO[bytes], where: str) -> Iterator[bytes]:
 
 
 def check_nonblank(piece: bytes, where: str) -> None:
-    """Check that a whole piece of a file holds something: blanks take memory, and say nothing.
+    """Check that a complete piece of a file is not blank, since blanks would only fill memory.
 
     Raises:
-        FormatError: it holds nothing but blanks and zeros.
+        FormatError: The piece contains only blanks and zeros.
     """
     if len(piece) == PIECE_BYTES and not piece.strip(_BLANKS):
         raise FormatError(
@@ -160,12 +160,12 @@ def _describe_error(path: Path, error: Exception) -> str:
 
 
 def path_exists(path: Path) -> bool:
-    """Return whether a file or folder exists; never raises, for any name."""
+    """Return whether a file or folder exists, without raising errors for any name."""
     return os.path.exists(path)  # noqa: PTH110 - that of Path raises where a name is too long
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a folder exists; never raises, for any name."""
+    """Return whether a folder exists, without raising errors for any name."""
     return os.path.isdir(path)  # noqa: PTH112 - likewise
 
 
@@ -173,7 +173,7 @@ def check_can_write(path: Path) -> None:
     """Check that a file can be written at ``path``, before work is spent on its content.
 
     Raises:
-        InputError: it is a folder, or its folder does not exist or may not be written to.
+        InputError: It is a folder, or its folder does not exist or is not writable.
     """
     place = _resolve_path(path)
     folder = place.parent if path.is_symlink() else path.parent
@@ -188,7 +188,7 @@ def check_can_write(path: Path) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` so that the file is either whole or not there.
+    """Write ``text`` to ``path`` atomically: the file is complete or absent.
 
     Raises:
         InputError: the folder does not exist or may not be written to.
@@ -197,7 +197,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_bytes_atomically(path: Path, content: bytes) -> None:
-    """Write ``content`` to ``path`` so that the file is either whole or not there.
+    """Write ``content`` to ``path`` atomically: the file is complete or absent.
 
     Raises:
         InputError: the folder does not exist or may not be written to.
@@ -206,9 +206,9 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
 
 
 def write_pieces_atomically(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write pieces to ``path``, as they come, so that the file is either whole or not there.
+    """Write pieces to ``path`` as they arrive, atomically: the file is complete or absent.
 
-    A link is followed. A device or a pipe, such as ``/dev/stdout``, is written to as it is.
+    Links are followed. A device or a pipe, such as ``/dev/stdout``, is written to directly.
 
     Raises:
         InputError: the folder does not exist or may not be written to.
@@ -238,10 +238,10 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes | memoryview]) ->
 
 
 def _resolve_path(path: Path) -> Path:
-    """Return where a path leads. A stream such as ``/dev/stdout`` by the name that was given.
+    """Return the target of a path. Streams such as ``/dev/stdout`` keep their name.
 
     Raises:
-        InputError: nowhere: links in a circle, a name with a zero or too long.
+        InputError: Links form a cycle, or the name has a zero byte or is too long.
     """
     try:
         path.stat()
@@ -255,7 +255,7 @@ def _resolve_path(path: Path) -> Path:
 def _is_stream(path: Path) -> bool:
     """Return whether a path is a device, a pipe, or a stream of this process."""
     if path.absolute().parts[1:2] in (("dev",), ("proc",)):
-        return True  # /dev/stdout may lead to a file that others write to, too
+        return True  # /dev/stdout may be a file to which other programs also write
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -268,10 +268,10 @@ def _append(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create a folder and those above it, if they are not there.
+    """Create a folder and its parents, if they do not exist.
 
     Raises:
-        InputError: it cannot be created.
+        InputError: It cannot be created.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -281,13 +281,13 @@ def make_directory(path: Path) -> None:
 
 
 def write_folder(directory: Path, texts: Mapping[str, str | bytes], *, last: str) -> None:
-    """Write files into a folder; replace none before all of them are on the disk.
+    """Write files into a folder, and replace existing files only after all are on the disk.
 
-    A new folder appears complete. Other files in an existing folder stay.
+    A new folder appears complete. Other files in an existing folder remain.
 
     Args:
-        texts: by name.
-        last: the name of the file that identifies the folder, which is replaced last.
+        texts: Content of each file, by name.
+        last: Name of the file that identifies the folder, which is replaced last.
 
     Raises:
         InputError: the folder cannot be created or written.
@@ -313,10 +313,10 @@ def write_folder(directory: Path, texts: Mapping[str, str | bytes], *, last: str
 
 @contextmanager
 def translate_write_errors(directory: Path) -> Iterator[None]:
-    """Turn errors with the files of a folder into a sentence.
+    """Convert errors with the files of a folder to an InputError.
 
     Raises:
-        InputError: one cannot be written.
+        InputError: A file cannot be written.
     """
     try:
         yield
@@ -330,9 +330,9 @@ def check_can_create(path: Path) -> None:
     """Check that a folder exists or can be created, before work is spent on its content.
 
     Raises:
-        InputError: it is a file, below one, or may not be written to.
+        InputError: It is a file, is below a file, or is not writable.
     """
-    _resolve_path(path)  # complains of names that cannot be
+    _resolve_path(path)  # raises an error for impossible names
     ancestor = next(
         folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists()
     )
@@ -349,7 +349,7 @@ def slugify(name: str) -> str:
 
 
 def shorten_name(name: str, limit: int, between: str = "-") -> str:
-    """Return a name of no more characters than that, which tells apart those that begin alike."""
+    """Shorten a name to ``limit`` characters, with a hash that distinguishes equal beginnings."""
     if len(name) <= limit:
         return name
     tells = sha256(name.encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Fabrics as files and back."""
+"""Convert fabrics to files and back."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 
 TopologyResolver = Callable[[str], Topology]
-"""Return the machine of a name."""
+"""Function that returns the machine of a name."""
 
 
 def load_fabric(path: Path, named: TopologyResolver) -> Fabric:
     """Return the fabric in a file.
 
     Args:
-        named: which machine a name means, where a channel is told by one.
+        named: Function from a name to a machine, for channels given by name.
 
     Raises:
-        InputError: the file cannot be read, is no fabric, or contradicts itself.
+        InputError: The file cannot be read, is no fabric, or is inconsistent.
     """
     where = str(path)
     return fabric_from_wire(parse(read_text(path), FabricWire, where), where, named)

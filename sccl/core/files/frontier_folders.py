@@ -1,4 +1,4 @@
-"""Frontiers of files: as they were written, or as algorithms make them."""
+"""Read frontiers from files, or build them from algorithms."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class FrontierOutput(FrontierWire, frozen=True, kw_only=True):
 
 
 def read_frontiers(file: Path) -> tuple[Frontier, ...]:
-    """Return the frontier in a file that ``sccl pareto --output`` or ``--json`` wrote.
+    """Read the frontier in a file that ``sccl pareto --output`` or ``--json`` wrote.
 
-    Files of earlier versions may hold further ones, of other classes.
+    Files of earlier versions may contain further frontiers, of other classes.
 
     Raises:
-        InputError: it cannot be read, or is something else.
+        InputError: The file cannot be read, or contains no frontier.
     """
     text = read_text(file)
     try:
@@ -46,7 +46,7 @@ def read_frontiers(file: Path) -> tuple[Frontier, ...]:
 
 
 def question_ids(frontiers: Sequence[Frontier]) -> set[str]:
-    """Return the questions whose algorithms frontiers are made of: their own, and others'."""
+    """Return the names of all problems whose algorithms occur in frontiers."""
     run = {
         _frontier_name(part.collective, frontier.topology, None)
         for frontier in frontiers

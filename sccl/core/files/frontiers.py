@@ -1,7 +1,7 @@
-"""Frontiers as plain values of files, and back.
+"""Convert frontiers to plain values of files, and back.
 
-Fields that earlier versions did not write are filled in before a file is read; everything else is
-as the published shape has it.
+Fields that earlier versions did not write are filled in before a file is read. All other fields
+have the published shape.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _covered_to_wire(frontier: Frontier) -> dict[str, Any]:
 
 
 def _candidates_to_wire(frontier: Frontier) -> dict[str, Any]:
-    """Return open and refuted candidates; limits of one class have none."""
+    """Return open and refuted candidates, which limits of one class do not have."""
     if not isinstance(frontier, SweepFrontier) and not frontier.is_multiclass:
         return {}
     return {
@@ -150,13 +150,13 @@ def _class_to_wire(part: ClassFrontier, frontier: Frontier) -> ClassWire:
 
 
 def frontiers_from_plain(plain: Mapping[str, Any], where: str) -> tuple[Frontier, ...]:
-    """Return the frontier in plain JSON values. In older files, other classes follow it.
+    """Return the frontier in plain JSON values, followed by other classes in older files.
 
     Args:
-        where: name in messages.
+        where: Name in messages.
 
     Raises:
-        FormatError: it is something else.
+        FormatError: The values are no frontier.
     """
     try:
         wire = msgspec.convert(fill_missing_fields(plain), FrontierWire)
@@ -185,7 +185,7 @@ def _frontiers_from_wire(wire: FrontierWire) -> tuple[Frontier, ...]:
 
 
 def _half_from_wire(wire: QuestionFrontierWire) -> SweepFrontier | StepLimitFrontier:
-    """Return the frontier of a question that has one class."""
+    """Return the frontier of a problem with one class."""
     covered = _covered_from_wire(wire)
     default = None if wire.every_k is True else covered
     part = ClassFrontier(
@@ -255,7 +255,7 @@ def _frontier_from_wire(
 
 
 def _covered_from_wire(wire: QuestionFrontierWire) -> SweepRange | None:
-    """Return the range of a sweep; None for limits, which are over all k."""
+    """Return the range of a sweep, None for limits, which cover all k."""
     is_sweep = wire.k is not UNSET or wire.solver is not UNSET
     if not is_sweep and all(point.limit for point in wire.points):
         return None
@@ -272,8 +272,8 @@ def point_to_wire(
     """Return the shape of a point.
 
     Args:
-        of_limits: whether it belongs to a limit frontier, whose points are for every k.
-        among: its class, if there are several.
+        of_limits: Whether it belongs to a limit frontier, whose points cover every k.
+        among: Its class, if there are several.
         above: its relative gap to a lower bound for all classes. None: unknown.
     """
     is_limit = of_limits or (isinstance(point, LimitPoint) and point.chunks is None)
@@ -311,8 +311,8 @@ def point_from_wire(
     """Return a point.
 
     Args:
-        covered: the range of its proof if it is not for every k.
-        default: the range of its proof if the file states none.
+        covered: Range of its proof if the proof does not cover every k.
+        default: Range of its proof if the file states none.
 
     Raises:
         ParameterError: a number is out of range.
@@ -450,7 +450,7 @@ def _filled_lists(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the rows of a list. None where there is something else, which is complained of."""
+    """Return the rows of a list, empty if invalid: the shape check then reports the error."""
     rows = plain.get(name)
     is_valid = isinstance(rows, list | tuple) and all(isinstance(row, dict) for row in rows)
     return list(rows) if is_valid and rows is not None else []
@@ -459,10 +459,10 @@ def _rows(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 def legacy_class_frontier(part: ClassFrontier, frontier: Frontier) -> Frontier:
     """Return another class of an older file as a separate frontier, without bounds.
 
-    If it runs the algorithms of another collective, nothing is beyond that one's bounds.
+    If the class runs the algorithms of another collective, no bounds restrict it.
 
     Args:
-        part: the class as it was read.
+        part: The class as read.
         frontier: the main frontier of the file.
     """
     first = part.points[0] if part.points else None

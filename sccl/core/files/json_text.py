@@ -1,7 +1,7 @@
-"""Canonical JSON text of the kinds of :mod:`sccl.core.files.kinds`, and reading it back.
+"""Write canonical JSON text of the kinds of :mod:`sccl.core.files.kinds`, and read it.
 
-The same value gives the same bytes, one row per send or link, so that files can be read and
-compared by eye. Reading checks the shape: the message names the field and its position.
+Equal values give equal bytes, with one row per send or link, so that files are easy to read and
+compare. Reading checks the shape, and errors name the field and its position.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ W = TypeVar("W", bound=msgspec.Struct)
 
 
 def detect_text_kind(text: str, where: str) -> Kind | None:
-    """Return the kind of file that ``text`` is. None: JSON, but of no known kind.
+    """Return the kind of a JSON text, None if it is of no known kind.
 
     Args:
-        where: name in messages: its file name.
+        where: Name in messages, which is its file name.
 
     Raises:
-        FormatError: it is not JSON.
+        FormatError: The text is not JSON.
     """
     try:
         fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
@@ -46,7 +46,7 @@ def detect_text_kind(text: str, where: str) -> Kind | None:
 
 
 def parse(text: str, wire: type[W], where: str) -> W:
-    """Return ``text`` checked against the shape ``wire``, and against its digest if it states one.
+    """Decode ``text``, and check it against the shape ``wire`` and its digest, if any.
 
     Plans may be edited, because verification shows whether they are correct. Other content (speeds
     of links, times of computation, measurements) cannot be verified: there the digest detects
@@ -69,7 +69,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
         raise FormatError(
             f"{where}: {_describe_other_kind(text, kind) or describe_problem(error, wire)}; "
             "expected "
-            f"{kind} file (its shape: 'sccl doctor schema {kind.name}')"
+            f"{kind} file (its shape: 'sccl doctor schema {kind.name}'){_reader_hint(text, kind)}"
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise _not_json(text, where, error) from error
@@ -113,7 +113,7 @@ class _ConstantError(Exception):
 
 
 def _refuse_constant(name: str) -> None:
-    """Refuse NaN and Infinity, which Python's own JSON takes."""
+    """Reject NaN and Infinity, which Python's JSON module accepts."""
     raise _ConstantError(name)
 
 
@@ -122,13 +122,23 @@ def _describe_other_kind(text: str, expected: Kind) -> str:
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
-        return ""  # the text is wrong before its JSON ends
+        return ""  # the JSON itself is invalid
     if not isinstance(fields, dict):
         return ""
     if kind := detect_kind(fields):
         return f"it holds {kind}" if kind != expected else ""
     stated = fields.get("kind")
     return f"$.kind is {stated[:40]!r}" if isinstance(stated, str) else ""
+
+
+def _reader_hint(text: str, expected: Kind) -> str:
+    """Return the command that reads a file of an unexpected kind. Empty: unknown."""
+    try:
+        kind = detect_text_kind(text, "")
+    except FormatError:
+        return ""
+    is_other = kind is not None and kind != expected and kind.reader
+    return f"; '{kind.reader}' reads the given file" if is_other and kind else ""
 
 
 def describe_problem(error: Exception, wire: type[msgspec.Struct]) -> str:
@@ -138,7 +148,7 @@ def describe_problem(error: Exception, wire: type[msgspec.Struct]) -> str:
 
 
 def _allowed_values(error: Exception, wire: type[msgspec.Struct]) -> str:
-    """Return the words that a field may have. Empty: it is no such field."""
+    """Return the allowed words of a field, empty if it has no fixed words."""
     match = re.fullmatch(r"Invalid enum value .*? - at `\$(.*)`", str(error), re.DOTALL)
     if not match:
         return ""
@@ -158,7 +168,7 @@ def _enum_words(kind: msgspec.inspect.Type) -> list[str]:
 
 
 def _suggest_field(error: Exception, wire: type[msgspec.Struct]) -> str:
-    """Return a question after the field that was perhaps meant. Empty: nothing is like it."""
+    """Suggest the field that was probably meant, empty if no name is similar."""
     # msgspec names an unknown field and its path only in the message.
     unknown = r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?"
     match = re.fullmatch(unknown, str(error), re.DOTALL)
@@ -172,7 +182,7 @@ def _suggest_field(error: Exception, wire: type[msgspec.Struct]) -> str:
 
 
 def _types_at(kind: msgspec.inspect.Type, path: list[str]) -> list[msgspec.inspect.Type]:
-    """Return the types that may be at a path of fields and of places in lists."""
+    """Return the possible types at a path of fields and list indices."""
     match kind:
         case msgspec.inspect.Metadata(type=inner):
             return _types_at(inner, path)

@@ -1,4 +1,4 @@
-"""The kinds of files: the one list from which reading and published schemas derive."""
+"""The kinds of files: the list from which reading and published schemas derive."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Kind:
     """A kind of file: all are JSON except packed schedules, which have a head in JSON.
 
     Attributes:
-        name: the value of its field ``kind``.
-        identifying_fields: sets of fields that identify it if a hand-written file has no ``kind``.
-            Any set.
+        name: Value of its field ``kind``.
+        identifying_fields: Alternative sets of fields, one of which identifies a hand-written file
+            without ``kind``.
         home: module in this package and name of the shape that reading checks, which is loaded when
             it is needed. None: it has a separate reader.
     """
@@ -87,9 +87,32 @@ class Kind:
         shape: type[msgspec.Struct] = getattr(importlib.import_module(module), name)
         return shape
 
+    @property
+    def reader(self) -> str:
+        """Return the command that reads or prints a file of this kind. Empty: several do."""
+        return _READERS.get(self.name, "")
+
     def __str__(self) -> str:
         """Return the name with its article."""
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
+
+
+_READERS = {
+    "topology": "sccl topo show",
+    "fabric": "sccl train show",
+    "algorithm": "sccl show",
+    "symmetric-algorithm": "sccl show",
+    "schedule": "sccl show",
+    "packed-schedule": "sccl show",
+    "certificate": "sccl certificate verify",
+    "workload": "sccl train show",
+    "training-plan": "sccl plot",
+    "timeline": "sccl plot",
+    "program": "sccl project run",
+    "measurement": "sccl topo profile --measurements",
+    "pcie-measurement": "sccl topo infer",
+    "sketch": "sccl synth sketch show",
+}
 
 
 def _define_kind(name: str, telling: str, home: str = "") -> Kind:
@@ -146,16 +169,16 @@ KINDS = (
 )
 
 ALGORITHM_KINDS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
-"""The kinds that an algorithm is kept in."""
+"""Kinds of algorithm files."""
 
 PLAN_KINDS = ALGORITHM_KINDS | {SCHEDULE, PACKED_SCHEDULE}
-"""The kinds of plans: files that move data, by steps or by times."""
+"""Kinds of plan files, which move data, by steps or by times."""
 
 TRAINING_KINDS = frozenset({TRAINING_PLAN, TIMELINE})
-"""The kinds that a training plan is kept in, as it is, or as it runs."""
+"""Kinds of files of training plans and of their executions."""
 
 VERIFIED_KINDS = PLAN_KINDS | TRAINING_KINDS
-"""The kinds that the judge looks at before anything is made of them, believing no claim."""
+"""Kinds that are verified before use, without trusting their claims."""
 
 SHAPE_NAMES = tuple(kind.name for kind in KINDS if kind.home is not None)
 """Names of the kinds with a published shape."""
@@ -167,7 +190,7 @@ def published_shapes() -> dict[str, type[msgspec.Struct]]:
 
 
 def detect_kind(fields: Mapping[str, object]) -> Kind | None:
-    """Return the kind that an object says it is of, or whose telling fields it has. None: none."""
+    """Return the stated kind of an object, or the kind with its identifying fields, or None."""
     if "kind" in fields:
         return next((kind for kind in KINDS if kind.name == fields["kind"]), None)
     alike = [

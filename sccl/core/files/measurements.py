@@ -1,4 +1,4 @@
-"""Measurements of links and of PCIe, from files and back."""
+"""Convert measurements of links and of PCIe from files and back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sccl.errors import FormatError, ParameterError
 
 
 def load_measurements(path: Path) -> Measurements:
-    """Return the measurements of links in a file.
+    """Load measurements of links from a file.
 
     Raises:
-        InputError: the file cannot be read, or holds none, or they contradict themselves.
+        InputError: The file cannot be read, contains none, or is inconsistent.
     """
     where = str(path)
     wire = parse(read_text(path), MeasurementsWire, where)
@@ -67,10 +67,10 @@ def pcie_to_wire(measurements: PcieMeasurements) -> PcieMeasurementsWire:
 
 
 def load_pcie(path: Path) -> PcieMeasurements:
-    """Return the measurements of PCIe in a file.
+    """Load measurements of PCIe from a file.
 
     Raises:
-        InputError: the file cannot be read, or holds none, or they contradict themselves.
+        InputError: The file cannot be read, contains none, or is inconsistent.
     """
     where = str(path)
     wire = parse(read_text(path), PcieMeasurementsWire, where)

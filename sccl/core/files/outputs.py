@@ -1,7 +1,7 @@
 """The common part of ``--json`` outputs, from which the published JSON Schemas derive.
 
-Within schema 1, fields are added only. None is removed or changes its meaning. The output of a verb
-is defined next to its value.
+Within schema 1, fields may be added, but no field is removed or changes its meaning. The output of
+a verb is defined next to its value.
 """
 
 from __future__ import annotations
@@ -63,12 +63,13 @@ Convert = Callable[[Any], Any]
 
 
 def build_output(shape: type[ShapeT], value: object = None, /, **fields: object) -> ShapeT:
-    """Return an output, or a part of one, from a value.
+    """Build an output, or a part of one, from a value.
 
-    Each field is the attribute of the same name, unless ``fields`` has it. Values become JSON by
-    the type of the field: fractions and paths become numbers or texts, objects with a name become
-    their names, and objects become the parts of their attributes. Microseconds may come from
-    nanoseconds. A field without a value has its default. Seconds are rounded to milliseconds.
+    Each field is the attribute of the same name, unless ``fields`` contains it. The type of a field
+    determines the conversion: fractions and paths become numbers or texts, objects with a name
+    become their names, and other objects become parts with their attributes. Fields in microseconds
+    may come from attributes in nanoseconds. A field without a value has its default. Seconds are
+    rounded to milliseconds.
     """
     values = {}
     for name, convert in _converters(shape).items():
@@ -154,11 +155,11 @@ class CollectiveKind(Protocol):
         """Return the smallest number of chunks."""
 
     def at(self, chunks: int) -> Collective:
-        """Return it with a number of chunks."""
+        """Return the collective with a number of chunks."""
 
 
 def question_digests(topology: Topology, spec: CollectiveKind | None = None) -> dict[str, str]:
-    """Return the digests of a machine and of a collective at the smallest C it can have."""
+    """Return the digests of a machine and of a collective at its smallest C."""
     digests = {"topology": digest(topology_to_wire(topology))}
     if spec is not None:
         digests["collective"] = digest(collective_to_wire(spec.at(spec.unit)))
@@ -194,14 +195,14 @@ def to_plain(output: Output) -> dict[str, Any]:
 
 
 def output_schema(output: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of an output: a field that may be missing is not required.
+    """Return the JSON Schema (2020-12) of an output, without requiring optional fields.
 
-    Unknown fields are allowed, as later versions may add some.
+    Unknown fields are allowed, since later versions may add some.
     """
     schema: dict[str, Any] = json_schema(output)
     for shape in schema["$defs"].values():
         if shape.get("additionalProperties") is False:
-            continue  # the shape of a file, which stands in it as a whole
+            continue  # an embedded file shape, which is complete
         fields = shape["properties"]
         unset = {n for n in fields if n not in shape["required"] and "default" not in fields[n]}
         shape["required"] = [name for name in fields if name not in unset]

@@ -1,8 +1,9 @@
-"""Packed schedules as files: a head in JSON, then the rounds and chunks as binary numbers.
+"""Convert packed schedules to files and back: a head in JSON, then binary rounds and chunks.
 
-After :data:`PACKED_MAGIC` comes the length of the head, 8 bytes. The head, and zeros up to a
-multiple of 64 bytes; ``fired``, 8 bytes a word, and ``log``, 2 or 4 bytes a chunk. All numbers are
-little-endian. The head determines the length of the file, which is checked before any allocation.
+A file consists of :data:`PACKED_MAGIC`, the length of the head in 8 bytes, the head, zeros up to a
+multiple of 64 bytes, ``fired`` with 8 bytes per word, and ``log`` with 2 or 4 bytes per chunk. All
+numbers are little-endian. The head determines the length of the file, which is checked before any
+allocation.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ from sccl.core.progress import ProgressCallback
 from sccl.errors import FormatError, InputError, TooLargeError
 
 MAX_BYTES = 16 * 2**30
-"""Limit for the rounds and chunks of a file that is read."""
+"""Maximum total size of the rounds and chunks of a file."""
 
 _MAX_HEAD = 2**28
 _LINE = 64
 _PIECE_BYTES = 2**24
-"""Bytes that are read or written together, after which signals are heard."""
+"""Number of bytes to read or write between checks for signals."""
 
 Piece = bytes | memoryview
 
 
 def packed_digest(schedule: PackedSchedule) -> str:
-    """Return the sha256 of a schedule's content: of its head without this, and of its numbers."""
+    """Return the sha256 of a schedule's content: the head without digest, and the arrays."""
     return _digest(_head(schedule), schedule.fired, schedule.log)
 
 
 def write_packed(path: Path, schedule: PackedSchedule, on_progress: ProgressCallback) -> None:
-    """Write the file of a packed schedule, whole or not at all.
+    """Write the file of a packed schedule atomically.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: It cannot be written.
     """
     write_pieces_atomically(path, content_pieces(schedule, on_progress))
 
@@ -65,9 +66,9 @@ def content_pieces(schedule: PackedSchedule, on_progress: ProgressCallback) -> I
 
 
 def load_packed(path: Path, on_progress: ProgressCallback) -> tuple[PackedSchedule, bool]:
-    """Return the packed schedule in a file, and whether its content has the digest it states.
+    """Load a packed schedule, and return whether its content matches the stated digest.
 
-    Its rounds and chunks stay in the file, which is mapped and read on access.
+    Its rounds and chunks remain in the file, which is memory-mapped.
 
     Raises:
         InputError: the file cannot be read, or is no packed schedule.

@@ -151,5 +151,5 @@ class ProjectWire(_Wire, frozen=True, kw_only=True):
 
 
 def project_text(wire: ProjectWire) -> str:
-    """Return JSON text on one line: such files are long, and for programs to read."""
+    """Return JSON text on one line, since such files are long and only programs read them."""
     return json.dumps(msgspec.to_builtins(wire), separators=(",", ":")) + "\n"

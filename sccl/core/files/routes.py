@@ -17,10 +17,10 @@ class RoutesWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_routes(file: Path) -> tuple[tuple[int, ...], ...]:
-    """Return the routes of a file: ``{"routes": [[0, 1, 2], ...]}``, the nodes of each in order.
+    """Load routes from a file ``{"routes": [[0, 1, 2], ...]}`` with the nodes of each in order.
 
     Raises:
-        InputError: it cannot be read, or is of another form.
+        InputError: The file cannot be read, or has another form.
     """
     text = read_text(file)
     try:

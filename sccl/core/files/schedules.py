@@ -1,4 +1,4 @@
-"""Schedules as files: one row per transfer, by time, so that long ones are written in pieces."""
+"""Convert schedules to files and back: one row per transfer, by time, written in pieces."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from sccl.errors import FormatError, InputError
 _Row = tuple[int, int, int, int, int, int]
 
 _PIECE_BYTES = 2**21
-"""Bytes of rows that are read together: some hundredths of a second."""
+"""Number of bytes of rows to parse together, in some hundredths of a second."""
 
 _ROWS = msgspec.json.Decoder(get_type_hints(ScheduleWire, include_extras=True)["sends"])
 
 
 def schedule_to_wire(schedule: Schedule) -> ScheduleWire:
-    """Return the file shape of a schedule, all of its rows in memory."""
+    """Return the file shape of a schedule, with all rows in memory."""
     rows = (row for batch in _batches(schedule) for row in batch)
     return msgspec.structs.replace(_head(schedule), sends=tuple(rows))
 
 
 def schedule_from_wire(wire: ScheduleWire, where: str) -> Schedule:
-    """Return the schedule of a file shape, which the judge has still to see.
+    """Return the schedule of a file shape, without verifying it.
 
     Raises:
-        FormatError: it contradicts itself, or its rows are not in order.
-        TooLargeError: so few sends are about very many pairs of a chunk and a rank.
+        FormatError: It is inconsistent, or its rows are not in order.
+        TooLargeError: Its collective is too large for its number of sends.
     """
     return _schedule(wire, _table(wire.sends), where)
 
 
 def _schedule(wire: ScheduleWire, table: NDArray[np.int64], where: str) -> Schedule:
-    """Return the schedule of a file shape, and of a table of its rows.
+    """Return the schedule of a file shape with a table of its rows.
 
     Raises:
-        FormatError: it contradicts itself, or its rows are not in order.
-        TooLargeError: so few sends are about very many pairs of a chunk and a rank.
+        FormatError: It is inconsistent, or its rows are not in order.
+        TooLargeError: Its collective is too large for its number of sends.
     """
     topology = topology_from_wire(wire.topology, f"{where}, $.topology")
     collective = collective_from_wire(wire.collective, where)
@@ -78,14 +78,14 @@ def _schedule(wire: ScheduleWire, table: NDArray[np.int64], where: str) -> Sched
 
 
 def _links(topology: Topology, src: AnyIntArray, dst: AnyIntArray, where: str) -> AnyIntArray:
-    """Return the place of each row's link.
+    """Return the index of each row's link.
 
     Raises:
-        FormatError: there is no such link.
+        FormatError: A link does not exist.
     """
     ends = np.array([link.edge for link in topology.links], dtype=np.int64)
     nodes = topology.ranks + len(topology.switches)
-    keys, wanted = ends[:, 0] * nodes + ends[:, 1], src * nodes + dst  # links ascend by their ends
+    keys, wanted = ends[:, 0] * nodes + ends[:, 1], src * nodes + dst  # links are sorted by ends
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     missing = np.flatnonzero((keys[place] != wanted) | (src >= nodes) | (dst >= nodes))
     if len(missing):
@@ -96,7 +96,7 @@ def _links(topology: Topology, src: AnyIntArray, dst: AnyIntArray, where: str) -
 
 
 def text_pieces(schedule: Schedule) -> Iterator[str]:
-    """Yield the text of a schedule's file, piece by piece: in memory is never more than a batch."""
+    """Yield the text of a schedule's file in pieces, with one batch of rows in memory."""
     text = text_with_digest(_head(schedule), schedule_digest(schedule))
     head, _, tail = text.rpartition("[]")
     if not schedule.num_sends:
@@ -126,10 +126,10 @@ def load_schedule(path: Path) -> tuple[Schedule, bool]:
 
 
 def _split_rows(text: bytes) -> tuple[bytes, NDArray[np.int64]] | None:
-    """Return the text of a file without its rows, and the rows. None: parse the whole text.
+    """Split the text of a file into the text without rows, and the rows. None: parse it completely.
 
-    That is so if there are few rows, or a row is invalid, for the error message. Many rows are
-    parsed in pieces, which limits memory and lets signals interrupt.
+    Files are parsed completely if there are few rows, or if a row is invalid, for the error
+    message. Many rows are parsed in pieces, which limits memory and allows signals to interrupt.
     """
     try:
         raw = bytes(msgspec.json.decode(text, type=dict[str, msgspec.Raw])["sends"])
@@ -147,7 +147,7 @@ def _table(rows: tuple[_Row, ...]) -> NDArray[np.int64]:
 
 
 def _split_list(rows: bytes) -> Iterator[bytes]:
-    """Yield lists that together have the rows of one, if it is a list of rows of numbers."""
+    """Split a list of rows of numbers into several lists."""
     begin = 1
     while (end := rows.find(b"]", begin + _PIECE_BYTES)) > 0 and (
         comma := rows.find(b",", end)
@@ -183,7 +183,7 @@ def _rows(rows: TransferColumns, ends: AnyIntArray) -> list[_Row]:
 
 
 def schedule_digest(schedule: Schedule) -> str:
-    """Return :func:`sccl.core.files.json_text.digest` of the whole, computed batch by batch."""
+    """Return the digest of a schedule's file shape, computed batch by batch."""
     content = msgspec.to_builtins(_head(schedule))
     names = sorted(content.keys() - {"schema", "kind", "digest", "sends"})
     encode = msgspec.json.Encoder(order="sorted").encode

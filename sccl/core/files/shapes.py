@@ -1,7 +1,7 @@
-"""The shapes of sccl's JSON files, from which reading, checking and the JSON Schema all derive.
+"""The shapes of sccl's JSON files, from which reading, checking and the JSON Schemas derive.
 
-Only codecs use these; everything else uses the nouns. Field docs become the schema's. Numbers used
-in computations have size limits, so that they cannot stall a reader.
+Only codecs use these. All other code uses the core data types. Descriptions of fields are part of
+the schemas. Numbers used in computations have size limits, so that they cannot stall a reader.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def seconds_to_wire(seconds: float | None) -> float | UnsetType:
-    """Return seconds to the millisecond. Those that were not taken are left out."""
+    """Return seconds rounded to milliseconds, UNSET if unknown."""
     return UNSET if seconds is None else round(seconds, 3)
 
 
 def seconds_from_wire(seconds: float | UnsetType) -> float | None:
-    """Return the seconds of a file. None: it does not say."""
+    """Return the seconds of a file, None if missing."""
     return None if seconds is UNSET else seconds
 
 
 def check_steps(steps: int) -> int:
-    """Return a number of steps that can be drawn.
+    """Return a number of steps after checking its range.
 
     Raises:
-        ParameterError: it is less than 1, or too large.
+        ParameterError: It is less than 1, or too large.
     """
     if not 1 <= steps <= _MAX_STEPS:
         raise ParameterError(f"steps is {steps}, expected 1 to {_MAX_STEPS}")
@@ -65,10 +65,10 @@ def check_steps(steps: int) -> int:
 
 
 def cost_from_text(text: str) -> Fraction:
-    """Return an R/C; numbers of very many digits would take long to compute with.
+    """Parse an R/C with a limited number of digits, since longer numbers slow computations.
 
     Raises:
-        ParameterError: it has them, or is no positive fraction.
+        ParameterError: It has too many digits, or is no positive fraction.
     """
     if not _COST.fullmatch(text):
         raise ParameterError(f"R/C is {text!r:.40}, expected a fraction such as 7/6")
@@ -76,13 +76,13 @@ def cost_from_text(text: str) -> Fraction:
 
 
 def fraction_from_text(text: str) -> Fraction:
-    """Return a price, a weight or a number of rounds: they are read, and not computed with.
+    """Parse a price, a weight or a number of rounds, which may have many digits.
 
     Args:
-        text: of the form that ``FractionText`` says.
+        text: Text in the form of ``FractionText``.
 
     Raises:
-        ParameterError: it is too long to be read, or divides by 0.
+        ParameterError: It is too long, or its denominator is 0.
     """
     top, _, bottom = text.partition("/")
     if len(text) > _MAX_DIGITS or (bottom and not bottom.strip("0")):

@@ -1,4 +1,4 @@
-"""Sketches, from files and back."""
+"""Convert sketches from files and back."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def load_sketch(path: Path) -> Sketch:
-    """Return the sketch of a file: one of TACCL's, or of ours.
+    """Load a sketch, TACCL's or sccl's, from a file.
 
     Raises:
-        InputError: the file cannot be read, is no sketch, or contradicts itself.
+        InputError: The file cannot be read, is no sketch, or is inconsistent.
     """
     return sketch_from_text(read_text(path), str(path))
 
@@ -69,10 +69,10 @@ def sketch_from_wire(wire: SketchWire, where: str = "sketch") -> Sketch:
 
 
 def _parse_bytes(size: str | int) -> int:
-    """Return the bytes that a text or a number stands for.
+    """Parse a size in bytes from a text or a number.
 
     Raises:
-        ParameterError: it stands for none.
+        ParameterError: It is invalid.
     """
     match = _SIZE.fullmatch(str(size).strip())
     if not match or not int(match[1]):
@@ -89,10 +89,10 @@ def _pairs(entry: str, conn: dict[str, tuple[int, ...]]) -> tuple[tuple[int, tup
 
 
 def _parse_number(entry: str, key: str) -> int:
-    """Return the number of a rank that a key stands for.
+    """Parse the number of a rank from a key.
 
     Raises:
-        ParameterError: it stands for none.
+        ParameterError: It is invalid.
     """
     if not re.fullmatch(r"0|[1-9][0-9]{0,4}", key):
         raise ParameterError(

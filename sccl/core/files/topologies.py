@@ -1,4 +1,4 @@
-"""Topologies as files and back, where they check themselves."""
+"""Convert topologies to files and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sccl.core.topology import (
 from sccl.errors import FormatError, InputError, ParameterError, TooLargeError
 
 _MAX_UNLINKED = 2**10
-"""Ranks that a machine may have beside those that its links can lead to."""
+"""Number of ranks that a machine may have in addition to twice the number of its links."""
 
 
 def load_topology(path: Path) -> Topology:
@@ -75,7 +75,7 @@ def topology_from_wire(wire: TopologyWire, where: str) -> Topology:
     """Return the topology of a file shape.
 
     Raises:
-        FormatError: it contradicts itself, or has very many ranks that no link can lead to.
+        FormatError: It is inconsistent, or has far more ranks than links.
     """
     try:
         links = _all_links_from_wire(wire)
@@ -107,7 +107,7 @@ def _switch_from_wire(wire: str | SwitchWire) -> Switch:
 
 
 def _all_links_from_wire(wire: TopologyWire) -> tuple[Link, ...]:
-    """Return the links of a file. With no list of them, but 'egress', those of a switch."""
+    """Return the links of a file. Without a list but with 'egress', they are those of a switch."""
     if wire.links or wire.egress is None:
         return tuple(link for k in wire.links for link in _links_from_wire(k, wire))
     if not 2 <= wire.ranks <= MAX_FULL_MESH_RANKS:
@@ -132,10 +132,10 @@ def _sides_from_wire(wire: TopologyWire, links: tuple[Link, ...]) -> list[Budget
 
 
 def _egress_and_ingress(wire: TopologyWire) -> tuple[int, int]:
-    """Return egress and ingress, each as the other if it alone is given.
+    """Return egress and ingress. If one is missing, it equals the other.
 
     Raises:
-        ParameterError: one is below 1.
+        ParameterError: One is below 1.
     """
     sides = [n for n in (wire.egress, wire.ingress) if n is not None]
     for n in sides:

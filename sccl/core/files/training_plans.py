@@ -1,4 +1,4 @@
-"""Training plans, their timelines, and the options they choose from, as files and back."""
+"""Convert training plans, timelines, and offered options to files and back."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def option_from_wire(wire: OptionWire, where: str) -> Option:
     """Return the option of a file shape.
 
     Raises:
-        FormatError: a motif waits for one that is not before it.
+        FormatError: A motif waits for a motif that does not precede it.
     """
     for number, motif in enumerate(wire.motifs):
         if later := [k for k in motif.after if k >= number]:
@@ -121,7 +121,7 @@ def option_to_wire(option: Option) -> OptionWire:
 
 
 def training_plan_to_wire(plan: TrainingPlan) -> TrainingPlanWire:
-    """Return the file shape of a training plan; options that are alike are there once."""
+    """Return the file shape of a training plan. Equal options are written once."""
     places = {option: None for _, option in plan.options}
     number = {option: k for k, option in enumerate(places)}
     return TrainingPlanWire(
@@ -188,7 +188,7 @@ def load_timeline(path: Path, named: TopologyResolver) -> tuple[TrainingPlan, St
 
 
 def timeline_to_wire(plan: TrainingPlan, timeline: StepTimeline) -> TimelineWire:
-    """Return the file shape of a plan as it runs."""
+    """Return the file shape of a plan's timeline."""
     lanes = tuple(sorted({span.lane for span in timeline.spans}))
     number = {lane: k for k, lane in enumerate(lanes)}
     return TimelineWire(
@@ -260,7 +260,7 @@ def _select_rows(rows: Sequence[T], numbers: Iterable[int], label: str) -> list[
 
 
 def offered_options_to_wire(offered: OfferedOptions) -> OfferedOptionsWire:
-    """Return the file shape of offered options; equal options are written once."""
+    """Return the file shape of offered options. Equal options are written once."""
     options = {option: k for k, option in enumerate(dict.fromkeys(o for _, o in offered.options))}
     refused = {refusal: k for k, refusal in enumerate(dict.fromkeys(r for _, r in offered.refused))}
     numbers_by_op: dict[str, tuple[list[int], list[int]]] = {

@@ -1,4 +1,4 @@
-"""Workloads, from files and back."""
+"""Convert workloads from files and back."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from sccl.errors import FormatError, ParameterError
 
 
 def load_workload(path: Path) -> Workload:
-    """Return the workload of a file.
+    """Load a workload from a file.
 
     Raises:
-        InputError: the file cannot be read, holds none, or contradicts itself.
+        InputError: The file cannot be read, contains none, or is inconsistent.
     """
     return workload_from_text(read_text(path), str(path))
 
@@ -55,7 +55,7 @@ def workload_from_wire(wire: WorkloadWire, where: str) -> Workload:
     """Return the workload of a file shape.
 
     Raises:
-        FormatError: it contradicts itself.
+        FormatError: It is inconsistent.
     """
     try:
         return Workload(
@@ -74,10 +74,10 @@ def workload_from_wire(wire: WorkloadWire, where: str) -> Workload:
 
 
 def _op(wire: ComputeOpWire | CommOpWire) -> ComputeOp | CommOp:
-    """Return an operation, whose fields are named as those of its shape.
+    """Return an operation, whose fields have the names of its shape.
 
     Raises:
-        ParameterError: it contradicts itself.
+        ParameterError: It is inconsistent.
     """
     fields = msgspec.structs.asdict(wire)
     return ComputeOp(**fields) if isinstance(wire, ComputeOpWire) else CommOp(**fields)

@@ -1,1 +1,1 @@
-"""Files of plans and machines, of sccl and of other tools, by name, pattern, or folder."""
+"""Find and convert files of plans and machines, of sccl and of other tools."""

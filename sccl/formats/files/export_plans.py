@@ -1,4 +1,4 @@
-"""Plans in the formats that other tools run, simulate, and draw: sizes, options, and files."""
+"""Export plans to formats of other tools: sizes, options, and files."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ExportedFiles:
 
     @property
     def is_folder(self) -> bool:
-        """Return whether it is a folder: of several files, or where runtimes read folders."""
+        """Return whether it is a folder: for several files, or for runtimes that read folders."""
         return len(self.written.files) > 1 or (self.format.MIXES and not self.path.suffix)
 
     @property
@@ -90,10 +90,10 @@ class ExportedFiles:
 
 
 def export_size(form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None) -> int | None:
-    """Return the size that is told, or that schedules have by themselves.
+    """Return the requested size, or else the size of the schedules.
 
     Raises:
-        ParameterError: theirs is another.
+        ParameterError: A schedule has another size.
     """
     from sccl.core.schedule import Schedule  # noqa: PLC0415 - NumPy is slow to load
 
@@ -115,11 +115,11 @@ def export_size(form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | No
 
 
 def parse_options(form: Format, option_texts: Sequence[str]) -> FormatOptions:
-    """Return a format's options as they are told.
+    """Parse options of a format.
 
     Raises:
-        ParameterError: one is not of the form ``name=value``, or has a value that it cannot have.
-        UnknownNameError: there is no such option.
+        ParameterError: An option has not the form ``name=value``, or has an invalid value.
+        UnknownNameError: There is no such option.
     """
     option_names = [field.name.replace("_", "-") for field in msgspec.structs.fields(form.Options)]
     values: dict[str, Any] = {}
@@ -147,7 +147,7 @@ def parse_options(form: Format, option_texts: Sequence[str]) -> FormatOptions:
 def sized_plans(
     form: Format, loaded: Sequence[LoadedPlan], size_bytes: int | None
 ) -> tuple[SizedPlan, ...]:
-    """Return verified plans as a format takes them, each for the sizes at which it is the fastest.
+    """Return verified plans in the form for a format, each with the sizes at which it is fastest.
 
     Raises:
         InputError: One fails verification, or they are not for one machine and collective.
@@ -166,10 +166,10 @@ def sized_plans(
 def _check_together(
     form: Format, source: LoadedPlan, first: LoadedPlan, *, mixed: bool = False
 ) -> None:
-    """Check that two plans are for one machine, and if not mixed for one collective and root.
+    """Check that two plans have the same machine and, unless ``mixed``, collective and root.
 
     Raises:
-        InputError: they are not.
+        InputError: They have not.
     """
     plan, first_plan = source.plan, first.plan
     is_alike = mixed or (plan.collective.name, plan.collective.root) == (
@@ -191,7 +191,7 @@ def _check_together(
 
 
 def _winning_ranges(entries: Sequence[SizedPlan]) -> Iterator[SizedPlan]:
-    """Yield plans of one collective, each for the sizes at which the cost model has it win."""
+    """Yield plans of one collective, each with the sizes at which it is modeled fastest."""
     algorithms = [e.plan for e in entries if isinstance(e.plan, Algorithm)]
     if len(algorithms) < len(entries) or len(entries) == 1:
         yield from entries
@@ -206,10 +206,10 @@ def _winning_ranges(entries: Sequence[SizedPlan]) -> Iterator[SizedPlan]:
 
 
 def _convert_plan(form: Format, source: LoadedPlan, size_bytes: int | None) -> SizedPlan:
-    """Return a plan, judged, as the format takes it: with steps, or with times at a size.
+    """Verify a plan, and convert it to a form that the format supports: by steps, or by times.
 
     Raises:
-        InputError: it fails verification, or it is not to be had so.
+        InputError: It fails verification, or cannot be converted.
     """
     from sccl.core.schedule import Schedule  # noqa: PLC0415 - NumPy is slow to load
     from sccl.sim.settings import finest_tick  # noqa: PLC0415
@@ -234,10 +234,10 @@ def _convert_plan(form: Format, source: LoadedPlan, size_bytes: int | None) -> S
 
 
 def write_files(exported: ExportedFiles) -> None:
-    """Write the files: one, or those of a folder.
+    """Write the file or the folder of an export.
 
     Raises:
-        InputError: they cannot be written.
+        InputError: It cannot be written.
     """
     files = exported.written.files
     if exported.is_folder:

@@ -59,10 +59,11 @@ class ForeignFault:
 def load_foreign_files(
     words: Iterable[str | Path], unread: dict[Path, InputError] | None = None
 ) -> tuple[list[ForeignFile], list[str | Path]]:
-    """Return the content of foreign files, and the words that name anything else.
+    """Load foreign files, and return the remaining words.
 
     Args:
-        unread: Receives the files that cannot be read, with the reason. None: they are refused.
+        words: Files, folders and patterns.
+        unread: Receives the files that cannot be read, with the error. None: the error is raised.
 
     Raises:
         InputError: A file of such a format cannot be read.
@@ -82,7 +83,7 @@ def load_foreign_files(
 
 
 def _named_files(word: str | Path) -> list[Path]:
-    """Return the files that a word names, that match it, or lie in it, if it is a folder."""
+    """Return the files that a word names or matches, or that a folder contains."""
     path = Path(word)
     if isfile(word):  # noqa: PTH113 - never raises, for any name
         return [path]
@@ -108,10 +109,10 @@ def _load_foreign(path: Path, unread: dict[Path, InputError] | None) -> ForeignF
 
 
 def detect_file_format(path: Path) -> Format | None:
-    """Return the format of others that a file is in. None: it is in none that is known.
+    """Return the foreign format of a file, None if there is no known one.
 
     Raises:
-        InputError: it cannot be read, or is longer than formats of others are read to.
+        InputError: The file cannot be read, or exceeds the size limit of foreign formats.
     """
     recognised = _recognize(path)
     return None if recognised is None else recognised[0]
@@ -123,7 +124,7 @@ def _recognize(path: Path) -> tuple[Format, bytes] | None:
     with open_for_reading(path) as stream:
         head = stream.read(_HEAD)
     if re.match(rb'\s*\{\s*"schema":\s*[0-9]+,\s*"kind":', head):
-        return None  # as sccl writes them, of which some are long
+        return None  # sccl's own files, some of which are long
     content = read_content(path)
     if _is_native(content):
         return None
@@ -132,7 +133,7 @@ def _recognize(path: Path) -> tuple[Format, bytes] | None:
 
 
 def _is_native(content: bytes) -> bool:
-    """Return whether a file says that it is of a kind of sccl's own."""
+    """Return whether a file states one of sccl's kinds."""
     return content.lstrip()[:1] == b"{" and _content_kind(content) is not None
 
 
@@ -187,7 +188,7 @@ def _content_kind(content: bytes) -> Kind | None:
 
 
 def find_faults(foreign_file: ForeignFile) -> list[ForeignFault]:
-    """Return the violations of a plan or a program, for any relative speed of its parts.
+    """Return the violations of a plan or a program, for any relative speed of its thread blocks.
 
     Raises:
         InputError: It exceeds the size limit of verification.

@@ -1,4 +1,4 @@
-"""``sccl import``: an algorithm of sccl's own from a file in the format of somebody else."""
+"""``sccl import``: convert a plan in a foreign format to an algorithm."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ class ImportOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ImportedPlan:
-    """A file of somebody else, and the algorithm that was made of it."""
+    """A foreign file and its algorithm."""
 
     source: ForeignFile
     algorithm: Algorithm
 
 
 def import_plan(file: Path, output: Path, machine: str | None) -> ImportedPlan:
-    """Write the algorithm that a file of somebody else holds.
+    """Convert a foreign file to an algorithm, and write it.
 
     Args:
-        machine: whose links it is for. None: those that it uses.
+        machine: Name of the machine. None: the links that the plan uses.
 
     Raises:
-        InputError: the file is of no format that is read, is wrong, or its transfers do not keep
-            to steps or to the machine.
+        InputError: The file has an unknown format or is invalid, or its transfers match no steps or
+            not the machine.
     """
     foreign_files, _ = load_foreign_files([file])
     if not foreign_files:
@@ -110,10 +110,10 @@ def _algorithm_of_file(foreign_file: ForeignFile, topology: Topology | None) -> 
 
 
 def _algorithm_of_program(file: Path, program: StepProgram, topology: Topology | None) -> Algorithm:
-    """Return the algorithm of a program's messages, in an order in which they can be executed.
+    """Return the algorithm of a program's messages in an executable order.
 
     Raises:
-        FormatError: Its final state is not given, or a message is not one chunk.
+        FormatError: The final state is unknown, or a message is not one chunk.
     """
     from sccl.transform.levels import algorithm_from_rows  # noqa: PLC0415 - NumPy is slow to load
 
@@ -129,7 +129,7 @@ def _message_rows(file: Path, program: StepProgram) -> list[TimedRow]:
     """Return a program's messages as rows of whole chunks.
 
     Raises:
-        FormatError: a message is not one chunk, or parts of chunks go different ways.
+        FormatError: A message is not one chunk, or parts of a chunk take different routes.
     """
     from sccl.formats.program_check import run_graph  # noqa: PLC0415 - NumPy is slow to load
 

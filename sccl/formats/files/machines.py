@@ -1,4 +1,4 @@
-"""``sccl topo import``: a machine from a file of somebody else."""
+"""``sccl topo import``: convert a machine description of another tool."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ class ImportedMachine:
 def read_machine(
     file: Path, format_name: str, name: str | None, gpu: str | None, alpha_us: float | None
 ) -> ImportedMachine:
-    """Return the machine that a file describes, or standard input where it is ``-``.
+    """Read the machine in a file, or in standard input if ``file`` is ``-``.
 
     Args:
-        name: of the machine, where the file has none. None: that of the file.
-        gpu: whose speeds its links have, where the file does not say.
-        alpha_us: latency of its links, where the file does not say.
+        name: Name of the machine if the file has none. None: the file name.
+        gpu: GPU model for link speeds that the file does not state.
+        alpha_us: Latency of links that the file does not state, microseconds.
 
     Raises:
-        InputError: the file cannot be read, is too long, or describes none.
+        InputError: The file cannot be read, is too large, or contains no machine.
     """
     stdin = str(file) == "-"
     where = "standard input" if stdin else str(file)
@@ -90,10 +90,10 @@ def read_machine(
 
 
 def _reject_other_files(content: bytes, text: str, where: str) -> None:
-    """Refuse a file of another known kind.
+    """Reject a file of another known kind.
 
     Raises:
-        FormatError: It is one.
+        FormatError: The file has one.
     """
     if not text.strip():
         raise FormatError(f"{where}: it is empty, expected a description of a machine")
@@ -163,10 +163,10 @@ def _network_cards(
 
 
 def _network_value(stated: float | None, nic_values: list[float | None], advice: str) -> float:
-    """Return a network's value, or else that of all NICs in the machine's file.
+    """Return a stated value of the network, or else the common value of all NICs.
 
     Raises:
-        FormatError: Neither has one.
+        FormatError: There is neither.
     """
     if stated is not None:
         return stated
@@ -178,7 +178,7 @@ def _network_value(stated: float | None, nic_values: list[float | None], advice:
 
 
 def _assign_nics(ranks: int, nics: int, where: str) -> tuple[tuple[int, ...], ...]:
-    """Return the GPUs of each of so many NICs, or the NICs of each where these are more."""
+    """Assign GPUs to NICs: equally many GPUs per NIC, or equally many NICs per GPU."""
     if ranks % nics and nics % ranks:
         raise FormatError(
             f"{where}: {nics} NICs for {ranks} GPUs cannot be divided evenly: list the GPUs of "
@@ -206,9 +206,9 @@ def import_output(read: ImportedMachine, file: Path | None) -> TopoImportOutput:
 
 
 def write_machine(read: ImportedMachine, file: Path) -> None:
-    """Write the machine that was read.
+    """Write an imported machine.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: The file cannot be written.
     """
     write_atomically(file, to_text(topology_to_wire(read.imported.topology)))

@@ -1,4 +1,4 @@
-"""Parts: some transfers of a schedule, as a schedule of their own."""
+"""Extract parts of schedules: selected transfers as a separate schedule."""
 
 from __future__ import annotations
 
@@ -47,14 +47,16 @@ def extract_part(
     span_us: tuple[float, float | None],
     on_progress: ProgressCallback,
 ) -> ExtractedPart:
-    """Return the transfers of a schedule's file that are chosen.
+    """Extract selected transfers from a schedule's file.
 
     Args:
-        span_us: when they start: from, and before. None: however late.
-        on_progress: how much was done, and of how much.
+        chunk: Chunk of the transfers. None: any.
+        rank: Source or destination of the transfers. None: any.
+        span_us: First start, and time before which transfers start (None: no limit), microseconds.
+        on_progress: Callback with the amount of work done, and the total.
 
     Raises:
-        InputError: the file holds no schedule, or there is no such chunk, rank or time.
+        InputError: The file contains no schedule, or there is no such chunk, rank or time.
     """
     from sccl.core.packed_schedule import PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
     from sccl.core.schedule import ScheduleFilter  # noqa: PLC0415 - NumPy is slow to load
@@ -73,7 +75,7 @@ def _first_tick(us: float, tick_ps: int) -> int:
     """Return the first tick that is not before a time.
 
     Raises:
-        ParameterError: it is no time.
+        ParameterError: The time is not finite.
     """
     if not math.isfinite(us):
         raise ParameterError(f"a time is {us} us, expected a finite number")

@@ -1,4 +1,4 @@
-"""Find the files that verbs get by name, pattern, or folder, and their kinds."""
+"""Find the input files of verbs by name, pattern, or folder, and their kinds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _COMPANION_KINDS = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
 
 
 def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
-    """Return the kind of a JSON file. None: it has none, and may be a broken one of these.
+    """Return the kind of a JSON file, None if unknown, as for an invalid file of ``kinds``.
 
     Raises:
         InputError: It cannot be read, is not JSON, or has another kind.
@@ -69,7 +69,7 @@ def expand_paths(words: Iterable[str | Path]) -> list[Path]:
 def select_files(
     words: Iterable[str | Path], kinds: frozenset[Kind]
 ) -> tuple[list[Path], list[str | Path]]:
-    """Return the JSON files of some kinds that are named, and the words that name anything else."""
+    """Return the named JSON files of some kinds, and the words that name other things."""
     files, rest = list[Path](), list[str | Path]()
     for word in words:
         try:
@@ -101,13 +101,13 @@ UnreadFiles = dict[Path, InputError]
 
 @contextmanager
 def skip_unreadable(file: Path, unread: UnreadFiles | None) -> Iterator[None]:
-    """Note that a file cannot be read, and go on.
+    """Record the error of an unreadable file and continue.
 
     Args:
-        unread: takes the file and the error. None: the error is raised.
+        unread: Receives the file and the error. None: the error is raised.
 
     Raises:
-        InputError: the file cannot be read, and nothing takes it.
+        InputError: The file cannot be read, and ``unread`` is None.
     """
     try:
         yield
@@ -120,13 +120,12 @@ def skip_unreadable(file: Path, unread: UnreadFiles | None) -> Iterator[None]:
 def files_of_kinds(
     words: Iterable[str | Path], kinds: frozenset[Kind], unread: UnreadFiles | None = None
 ) -> list[Path]:
-    """Return the files of some kinds, each once: named files, and files in folders.
+    """Return the distinct files of some kinds: named files, and files in folders.
 
-    A named file that belongs to another kind next to them is returned too. Its reader then reports
-    the fault.
+    A named file of an unexpected kind is returned, too, so that its reader reports the error.
 
     Args:
-        unread: Receives the files that cannot be read. None: they are refused.
+        unread: Receives the files that cannot be read. None: the error is raised.
 
     Raises:
         InputError: Nothing matches a pattern, a folder has none, or a file cannot be read.
@@ -153,10 +152,10 @@ def files_of_kinds(
 
 
 def _named_file(path: Path, kinds: frozenset[Kind], *, matched: bool) -> list[Path]:
-    """Return a file that is named or matched, unless it lies beside those of some kinds.
+    """Return a named or matched file, unless it is a companion of files of the requested kinds.
 
     Raises:
-        InputError: it cannot be read, or is in the format of others.
+        InputError: It cannot be read, or has a foreign format.
     """
     if not matched and path.suffix != ".json":
         reject_foreign(path)
@@ -169,7 +168,7 @@ def _named_file(path: Path, kinds: frozenset[Kind], *, matched: bool) -> list[Pa
 
 
 def reject_foreign(path: Path) -> None:
-    """Refuse a plan in a foreign format with advice, since few verbs read it.
+    """Reject a plan in a foreign format with advice, since few verbs read it.
 
     Raises:
         FormatError: The file is one.
@@ -196,12 +195,12 @@ def _is_json(path: Path) -> bool:
 
 
 def is_pattern(word: str | Path) -> bool:
-    """Return whether a word is a pattern of names, and not the name of a file or a folder."""
+    """Return whether a word is a pattern, and not the name of an existing file or folder."""
     return has_magic(str(word)) and not os.path.lexists(word)
 
 
 def _match_words(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
-    """Yield the paths of words, and whether a pattern was matched."""
+    """Yield the paths of words, each with whether a pattern matched it."""
     for word in words:
         text = str(word)
         if not is_pattern(text):
@@ -229,14 +228,14 @@ def algorithm_files(
     kinds: frozenset[Kind] = ALGORITHM_KINDS,
     unread: UnreadFiles | None = None,
 ) -> list[Path]:
-    """Return the files of algorithms: frontiers and claims beside them are passed over.
+    """Return the files of algorithms. Frontiers and claims next to them are ignored.
 
     Args:
-        kinds: others than algorithms that are taken, too.
-        unread: takes the files that cannot be read. None: they are refused.
+        kinds: Accepted kinds of files.
+        unread: Receives the files that cannot be read. None: the error is raised.
 
     Raises:
-        InputError: there is none.
+        InputError: There are none.
     """
     inputs = list(words)
     files = files_of_kinds(inputs, kinds, unread)
@@ -288,10 +287,10 @@ def _is_topology(name: str) -> bool:
 
 
 def frontier_files(words: Iterable[str | Path]) -> list[Path]:
-    """Return the files of frontiers. None where only algorithms are given.
+    """Return the files of frontiers, empty if there are only plans.
 
     Raises:
-        InputError: nothing matches a pattern, a folder holds neither, or a file cannot be read.
+        InputError: A pattern matches nothing, a folder contains neither, or a file cannot be read.
     """
     files = files_of_kinds(words, PLAN_KINDS | {FRONTIER})
     return [file for file in files if file.suffix == ".json" and file_kind(file) == FRONTIER]
@@ -302,7 +301,7 @@ class LoadedPlan:
     """A plan and the file it is from.
 
     Attributes:
-        intact: whether the file is as sccl wrote it.
+        intact: Whether the file is unchanged since sccl wrote it.
     """
 
     file: Path
@@ -311,13 +310,13 @@ class LoadedPlan:
 
 
 def write_plan(path: Path, plan: Plan, on_progress: ProgressCallback = lambda *_: None) -> None:
-    """Write the file of an algorithm or a schedule, whole or not at all.
+    """Write the file of an algorithm or a schedule atomically.
 
     Args:
-        on_progress: how many bytes of a packed schedule were written, and of how many.
+        on_progress: Callback with the written and total bytes of a packed schedule.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: It cannot be written.
     """
     if isinstance(plan, KSynchronousPlan):
         write_atomically(path, to_text(algorithm_to_wire(plan)))
@@ -337,13 +336,13 @@ def load_plans(
     on_progress: ProgressCallback = lambda *_: None,
     unread: UnreadFiles | None = None,
 ) -> list[LoadedPlan]:
-    """Return the algorithms and schedules of files, folders and patterns, right or wrong.
+    """Load the algorithms and schedules of files, folders and patterns, without verifying them.
 
     Args:
-        unread: takes the files that cannot be read. None: they are refused.
+        unread: Receives the files that cannot be read. None: the error is raised.
 
     Raises:
-        InputError: there is none, or a file is neither.
+        InputError: There are none, or a file is neither.
     """
     loaded = []
     for file in algorithm_files(words, PLAN_KINDS, unread):
@@ -353,13 +352,13 @@ def load_plans(
 
 
 def load_plan(file: Path, on_progress: ProgressCallback) -> tuple[Plan, bool]:
-    """Return the plan in a file, and whether the file is as sccl wrote it.
+    """Load a plan, and return whether the file is unchanged since sccl wrote it.
 
     Args:
-        on_progress: how many bytes of a packed schedule were read, and of how many.
+        on_progress: Callback with the read and total bytes of a packed schedule.
 
     Raises:
-        InputError: it cannot be read, or holds no plan.
+        InputError: The file cannot be read, or contains no plan.
     """
     kind = file_kind(file)
     if kind == PACKED_SCHEDULE:
@@ -374,10 +373,10 @@ def load_plan(file: Path, on_progress: ProgressCallback) -> tuple[Plan, bool]:
 
 
 def algorithm_digest(file: Path) -> str:
-    """Return the digest of an algorithm's file, as it is in it; of others the sha256 of the text.
+    """Return the stated digest of an algorithm's file, or the sha256 of another file's text.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: The file cannot be read.
     """
     if file_kind(file) in ALGORITHM_KINDS:
         return digest(algorithm_to_wire(load_algorithm(file)[0]))

@@ -1,4 +1,4 @@
-"""Collectives as msccl-tools has them: chunks with who has them, who wants them, and an address.
+"""Convert msccl-tools' collectives: chunks with sources, destinations, and an address.
 
 Chunks of one address are added up. Source: microsoft/msccl-tools 2.3.0 (030a750),
 ``msccl/collectives.py``.
@@ -23,19 +23,19 @@ from sccl.core.topology import to_ranks
 from sccl.errors import FormatError, TooLargeError
 
 MAX_RANKS = 1024
-"""Largest number of ranks of a file, whose machine is a matrix."""
+"""Maximum number of ranks of a file, whose machine is a matrix."""
 
 MAX_SENDS = 2**20
-"""Largest number of sends of a file, and of chunks."""
+"""Maximum number of sends of a file, and of chunks."""
 
 _MAX_ROOTS = 2
-"""That are tried: of a collective with a root, one of its two sides is at that root alone."""
+"""Maximum number of roots to try: in a rooted collective, one of the two sides is only the root."""
 
 _MAX_NAME = 60
 """Longest name of a custom collective."""
 
 Move = tuple[frozenset[Rank], frozenset[Rank]]
-"""Ranks that hold, or contribute to, a chunk at the beginning, and its destinations."""
+"""Ranks that initially hold, or contribute to, a chunk, and its destinations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class CollectivePart(msgspec.Struct, frozen=True):
 
 
 def chunk_period(collective: Collective) -> int:
-    """Return how many chunks there are before they repeat."""
+    """Return the period of a collective's chunks."""
     period = 1
     for relation in (collective.pre, collective.post):
         match relation.kind:
@@ -102,7 +102,7 @@ def parse_demand(part: CollectivePart, where: str) -> AddressDemand:
 
 
 def _reduction_move(moves: list[Move], address: int, where: str) -> Move:
-    """Return who contributes to an address, and who wants the sum."""
+    """Return the contributors to an address, and the destinations of the sum."""
     contributors = [rank for pre, _ in moves for rank in pre]
     wanted = moves[0][1]
     if any(post != wanted for _, post in moves) or len(set(contributors)) < len(contributors):
@@ -116,10 +116,10 @@ def _reduction_move(moves: list[Move], address: int, where: str) -> Move:
 def number_chunks(
     wanted: AddressDemand, chunks: int, part: CollectivePart, where: str
 ) -> tuple[Collective, dict[int, list[int]]]:
-    """Return the collective of so many chunks an address, and the numbers of each of them.
+    """Return the collective with ``chunks`` chunks per address, and the numbers of its chunks.
 
     Raises:
-        InputError: it is one that sccl refuses, or has more chunks than are read.
+        InputError: sccl does not support the collective, or it has too many chunks.
     """
     ranks = part.nodes
     cut = _pieces_per_chunk(wanted, chunks, ranks)
@@ -141,7 +141,7 @@ def number_chunks(
 
 
 def _pieces_per_chunk(wanted: AddressDemand, chunks: int, ranks: int) -> int:
-    """Return into how many pieces chunks are cut, so that an allreduce has some for each rank."""
+    """Return the number of pieces per chunk, such that an allreduce has chunks for each rank."""
     everyone = to_ranks(range(ranks))
     if not wanted.combining or set(wanted.moves.values()) != {(everyone, everyone)}:
         return 1
@@ -149,7 +149,7 @@ def _pieces_per_chunk(wanted: AddressDemand, chunks: int, ranks: int) -> int:
 
 
 def _named_collective(wanted: AddressDemand, chunks: int, ranks: int) -> Collective | None:
-    """Return the collective by its name. None: it is none that has one."""
+    """Return the built-in collective with this demand, None if there is none."""
     count = {move: chunks * n for move, n in Counter(wanted.moves.values()).items()}
     roots = sorted({min(side) for move in count for side in move if len(side) == 1})
     for name in collective_names():

@@ -1,9 +1,8 @@
 """Convert MSCCL programs to graphs of their steps: queues, dependencies, and contents of buffers.
 
-The k-th message from one rank to another over a channel is the k-th that is received there. It
-occupies a slot of a short queue, so a sender waits until the message that many slots before it is
-consumed. Source: the interpreter of microsoft/msccl
-(``src/collectives/device/msccl_interpreter.h``).
+The k-th sent message from one rank to another over a channel is the k-th received one. It occupies
+a slot of a short queue, so a sender waits until the message one queue length earlier is consumed.
+Source: the interpreter of microsoft/msccl (``src/collectives/device/msccl_interpreter.h``).
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ from sccl.formats.program_graph import (
 )
 
 SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
-"""Messages that lie in a queue: NCCL_STEPS is 8, and a chunk of Simple takes MSCCL_CHUNKSTEPS = 4.
+"""Number of messages in a queue: NCCL_STEPS is 8, and a chunk of Simple takes MSCCL_CHUNKSTEPS = 4.
 """
 
 COLLECTIVE_NAMES = {"reduce_scatter": "reducescatter", "reducescatter": "reducescatter"} | {
     name: name for name in ("allgather", "allreduce", "alltoall", "broadcast", "reduce")
 }
-"""The collectives whose outcome is known, by how they are spelt."""
+"""Collectives with a known result, by their spelling."""
 
 ROOTED = frozenset({"broadcast", "reduce"})
 QUEUE = "queue "
-"""Buffers whose names begin so are queues."""
+"""Prefix of the names of buffers that are queues."""
 
 
 def build_graph(program: MscclProgram) -> StepProgram:
@@ -82,7 +81,7 @@ class _Demand:
         self.total = program.chunks
         self.has_full_buffers = self.name not in {"allgather", "reducescatter", "alltoall"}
         if self.ranks < 2 or (not self.has_full_buffers and self.total % self.ranks):
-            self.name, self.has_full_buffers = "", True  # ranks have no blocks of their own
+            self.name, self.has_full_buffers = "", True  # ranks have no separate blocks
         self.each = self.total if self.has_full_buffers else self.total // self.ranks
         self.root = _find_root(program, self.name)
         self.sizes = [(gpu.inputs, gpu.outputs) for gpu in program.gpus]
@@ -96,7 +95,7 @@ class _Demand:
         return self.each if self.name == "allgather" else self.total
 
     def chunk(self, label: Label) -> int:
-        """Return which chunk of the collective a chunk of an input is."""
+        """Return the collective's chunk of an input chunk."""
         rank, index = label
         block, part = divmod(index, self.each)
         match self.name:
@@ -112,7 +111,7 @@ class _Demand:
 
     @property
     def _first(self) -> list[int]:
-        """Return, for every rank, the number of its first chunk where each has its own."""
+        """Return the number of every rank's first chunk, if ranks have separate chunks."""
         firsts = [0]
         for rank in range(self.ranks):
             firsts.append(firsts[-1] + self._inputs(rank))
@@ -135,7 +134,7 @@ class _Demand:
         )
 
     def place(self, rank: int, buffer: str, index: int, *, in_place: bool) -> Place:
-        """Return the memory behind a chunk of a buffer. In place, output and input share theirs."""
+        """Return the memory of a buffer's chunk. In place, output and input share memory."""
         if in_place and buffer == "input":
             match self.name:
                 case "allgather":
@@ -182,7 +181,7 @@ class _Demand:
 
 
 def _find_root(program: MscclProgram, name: str) -> int:
-    """Return the root: the only rank that nothing comes to, or of reduce that sends nothing."""
+    """Return the root: the only rank that receives nothing, or (for reduce) sends nothing."""
     ends = {"broadcast": RECEIVES, "reduce": SENDS}.get(name, frozenset())
     busy = {
         rank
@@ -282,7 +281,7 @@ class _GraphBuilder:
     def _add_dependency(
         self, rank: int, dep: tuple[int, int], after: list[int]
     ) -> tuple[tuple[int, ...], str]:
-        """Add a dependency on the first step from there on that notifies others."""
+        """Add a dependency on the first signaling step at or after ``dep``."""
         blocks = self.program.gpus[rank].blocks
         block, index = dep
         if block >= len(blocks) or not 0 <= index < len(blocks[block].steps):
@@ -319,7 +318,7 @@ class _GraphBuilder:
         return self.demand.place(rank, BUFFERS[at[0]], at[1] + j, in_place=self.in_place)
 
     def _check_matching(self, raw: list[tuple[int, int, int, MscclStep]]) -> None:
-        """Note messages that nobody takes, or that are taken in another size."""
+        """Record faults for messages that are never received, or received with another size."""
         for (_, dst, channel), queue in sorted(self.queues.items()):
             for n in queue.sends[len(queue.receives) :]:
                 text = f"is never received by rank {dst} over channel {channel}"

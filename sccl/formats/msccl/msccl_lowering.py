@@ -1,8 +1,8 @@
 """Lower an algorithm to an MSCCL program: the sends and receives of each thread block, in order.
 
-Steps are in the order of :mod:`sccl.formats.msccl.msccl_steps`, which has no cyclic waits. A
-message that is received and sent on at once is one step (``rcs``, ``rrcs``, ``rrs``). It needs two
-slots of a queue, which all protocols have.
+Steps are in the order of :mod:`sccl.formats.msccl.msccl_steps`, which has no cyclic waits.
+Receiving a message and forwarding it immediately is one step (``rcs``, ``rrcs``, ``rrs``). It needs
+two slots of a queue, which all protocols have.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sccl.formats.msccl.msccl_steps import LOCAL, At, MscclOp, StepWriter
 _NOP = MscclStep("nop", ("i", -1), ("o", -1), count=0, dep=None, signals=False)
 
 Alias = Callable[[int, At], At]
-"""The memory of a place of a rank, for one way to call the program."""
+"""Function from a rank and a place to its memory, for one mode of calling the program."""
 
 
 def lower_to_gpus(
@@ -29,7 +29,7 @@ def lower_to_gpus(
     """Return the programs of all ranks, within a runtime's limits.
 
     Args:
-        aliases: Memory of places, for each way to call the program.
+        aliases: Memory of places, for each mode of calling the program.
         channels: Smallest number of channels per instance, if there are messages for them.
 
     Raises:
@@ -64,8 +64,7 @@ def _size_message(writer: StepWriter, runtime: Runtime) -> str:
 
 
 Spread = Callable[[int, int], int]
-"""Given a message's chunk and its number among those of its link, the class of channels it takes.
-"""
+"""Function from a message's chunk and its number on its link to its class of channels."""
 
 
 def _spread_by_chunk(instances: Instances, count: int) -> Spread:
@@ -79,14 +78,14 @@ def _spread_by_chunk(instances: Instances, count: int) -> Spread:
 
 def _spread_in_turn(instances: Instances, count: int) -> Spread:
     def spread(chunk: int, number: int) -> int:
-        """Return the class whose turn it is among those of its instance."""
+        """Return the next class of its instance, cyclically."""
         return instances.locate(chunk)[0] * count + number % count
 
     return spread
 
 
 Blocks = dict[tuple[int, int, int], list[MscclOp]]
-"""By (channel, send, recv), the steps of a thread block in order."""
+"""Steps of each thread block in order, by (channel, send, recv)."""
 
 
 def _build_blocks(writer: StepWriter, spread: Spread, *, fuse: bool) -> list[Blocks]:
@@ -110,7 +109,7 @@ def _build_blocks(writer: StepWriter, spread: Spread, *, fuse: bool) -> list[Blo
 
 
 def _assign_channels(ops: Sequence[Sequence[MscclOp]], spread: Spread) -> dict[int, int]:
-    """Return the channel of every message: the least that both its ranks have room for."""
+    """Return the channel of every message: the lowest with free blocks at both ranks."""
     chosen: dict[tuple[int, int, int], int] = {}
     sending: Counter[tuple[int, int]] = Counter()
     receiving: Counter[tuple[int, int]] = Counter()
@@ -142,8 +141,8 @@ def _assign_channels(ops: Sequence[Sequence[MscclOp]], spread: Spread) -> dict[i
 def _blocks_by_peer(ops: Sequence[MscclOp]) -> dict[tuple[int, bool, int], tuple[int, int, int]]:
     """Return the thread block of each (channel, whether it sends, peer).
 
-    A sending half is joined with the half that receives its data, or with that of the same peer, or
-    with any.
+    A sending half is combined with the half that receives its data, else with that of the same
+    peer, else with any.
     """
     brings = {v: op for op in ops if op.message >= 0 and op.kind != "s" for v in op.values}
     weight: Counter[tuple[int, int, int]] = Counter()  # (channel, send, recv)
@@ -175,7 +174,7 @@ def _blocks_by_peer(ops: Sequence[MscclOp]) -> dict[tuple[int, bool, int], tuple
 
 
 def _merge_copies(ops: Sequence[MscclOp]) -> Iterator[MscclOp]:
-    """Yield steps, copies of chunks that lie beside one another as one."""
+    """Yield steps, with copies of adjacent chunks merged."""
     last: MscclOp | None = None
     for op in ops:
         if last is not None:
@@ -247,13 +246,13 @@ def _build_gpu(writer: StepWriter, rank: int, blocks: Blocks, aliases: Sequence[
         (at[1] + 1 for op, *_ in lines for at in _local_places(op) if at[0] == "s"), default=0
     )
     inputs, outputs = (blocks_ * layout.parts for blocks_ in each)
-    if collective.root is not None:  # every rank has both buffers, whether it uses them or not
+    if collective.root is not None:  # every rank has both buffers, used or not
         inputs = outputs = layout.parts
     return MscclGpu(inputs, outputs, scratch, tuple(gpu_blocks))
 
 
 def _local_places(op: MscclOp) -> tuple[At, ...]:
-    """Return the places of its own rank that a step touches."""
+    """Return the places that a step accesses on its own rank."""
     return (*_reads(op), *_writes(op))
 
 
@@ -275,9 +274,10 @@ def _step_needs(
     aliases: Sequence[Alias],
     blocks: int,
 ) -> list[list[tuple[int, int]]]:
-    """Return for every step which (thread block, step) it waits for: no more than is needed.
+    """Return the minimal dependencies of every step as (thread block, step).
 
-    Read after write, write after read, write after write, of memory in each way of calling.
+    They cover read after write, write after read, and write after write of memory in each call
+    mode.
     """
     sources: list[set[int]] = [set() for _ in lines]
     for alias in aliases:
@@ -287,7 +287,7 @@ def _step_needs(
             reads = [alias(rank, at) for at in _reads(op)]
             writes = [alias(rank, at) for at in _writes(op)]
             if op.kind == "cpy" and reads == writes:
-                continue  # in place it is there already
+                continue  # in place, nothing is copied
             for at in reads:
                 sources[n].update([writer[at]] if at in writer else [])
                 readers[at].append(n)
@@ -302,7 +302,7 @@ def _reduce_needs(
     sources: Sequence[set[int]], lines: Sequence[tuple[MscclOp, int, int]], blocks: int
 ) -> list[list[tuple[int, int]]]:
     """Return the dependencies of steps without those that others imply."""
-    done: list[list[int]] = []  # per step, the last step of each thread block that is done by then
+    done: list[list[int]] = []  # per step: last completed step of each thread block
     last: list[int | None] = [None] * blocks
     fewest = []
     for n, (_, block, index) in enumerate(lines):

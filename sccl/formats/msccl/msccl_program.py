@@ -1,4 +1,4 @@
-"""MSCCL programs: thread blocks and their steps, as they stand in XML; reading and writing these.
+"""Model, read and write MSCCL programs in XML: thread blocks and their steps.
 
 Source: microsoft/msccl 2023-09 ``src/graph/topo.cc`` and ``src/graph/xml.cc``, Azure/
 msccl-executor-nccl 2024-12 and ROCm/rccl 2024-10 ``src/misc/msccl/msccl_parser.cc``.
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 MAX_ELEMENTS = 2**19
-"""Largest number of elements of a file. A million steps take minutes."""
+"""Maximum number of elements of a file. A million steps take minutes."""
 
 MAX_COUNT = 128
-"""Chunks of a step: runtimes take up to 71."""
+"""Maximum number of chunks of a step that is read. Runtimes support up to 71."""
 
 MAX_CHUNKS = 2**22
-"""Largest number of chunks of all buffers together, and of all moves of steps."""
+"""Maximum number of chunks of all buffers together, and of all moves of steps."""
 
 UNMOVED = 2**12
-"""Chunks of all ranks of which most may be moved by no step: others would only cost time."""
+"""Number of chunks of all ranks that a file may have regardless of its steps. Unmoved chunks only
+cost time.
+"""
 
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
@@ -49,18 +51,18 @@ ATTRIBUTES = {
         {"s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"}
     ),
 }
-"""Attributes that are read, by element."""
+"""Known attributes, by element."""
 
 _BEGINNING = rb"\s*(<\?xml[^>]*>\s*)?(<!--(?:(?!-->).)*-->\s*)*<algo[\s>]"
 
 
 @dataclass(frozen=True, slots=True)
 class MscclStep:
-    """A step of a thread block; offsets count chunks.
+    """A step of a thread block, with offsets in chunks.
 
     Attributes:
-        dep: the (thread block, step) that is done before. None: it waits for none.
-        signals: whether some step may wait for it.
+        dep: The (thread block, step) that must end before. None: none.
+        signals: Whether other steps may wait for it.
     """
 
     type: str
@@ -73,7 +75,7 @@ class MscclStep:
 
 @dataclass(frozen=True, slots=True)
 class MscclBlock:
-    """A thread block. It sends to one rank, and receives from one. -1: none."""
+    """A thread block, which sends to one rank, and receives from one rank (-1: none)."""
 
     send: int
     recv: int
@@ -96,9 +98,9 @@ class MscclProgram:
     """A program.
 
     Attributes:
-        attributes: of the element ``algo``, as they stand there.
-        chunks: ``nchunksperloop``: of the larger buffer.
-        unused: The line that lists elements and attributes that are not read, if there are any.
+        attributes: Attributes of the element ``algo``.
+        chunks: Number of chunks of the larger buffer (``nchunksperloop``).
+        unused: Line that lists ignored elements and attributes, if there are any.
     """
 
     attributes: Mapping[str, str]
@@ -108,7 +110,7 @@ class MscclProgram:
 
     @property
     def ranks(self) -> int:
-        """Return how many ranks there are."""
+        """Return the number of ranks."""
         return len(self.gpus)
 
     def blocks(self) -> Iterator[tuple[int, int, MscclBlock]]:
@@ -147,7 +149,7 @@ def _split_block(gpu: MscclGpu, block: MscclBlock) -> MscclBlock:
 
 
 def format_program(program: MscclProgram) -> str:
-    """Return the XML of a program, as all its parsers take it: no declaration, no tabs."""
+    """Return the XML of a program for all runtimes' parsers, without declaration and tabs."""
     return "".join(_xml_lines(program))
 
 
@@ -181,17 +183,17 @@ def _step_line(s: int, step: MscclStep) -> str:
 
 
 def is_program(content: bytes) -> bool:
-    """Return whether bytes begin as an MSCCL program does."""
+    """Return whether content begins like an MSCCL program."""
     head = content[: 2**16].removeprefix(b"\xef\xbb\xbf")
     return bool(re.match(_BEGINNING, head, re.DOTALL))
 
 
 def parse_program(content: bytes, where: str) -> MscclProgram:
-    """Return the program that XML states.
+    """Parse a program from XML.
 
     Raises:
-        FormatError: it is none.
-        TooLargeError: it is larger than is read.
+        FormatError: The content is no program.
+        TooLargeError: It exceeds the limits.
     """
     root = parse_untrusted_xml(content, where)
     if root.tag != "algo":
@@ -227,11 +229,11 @@ def parse_program(content: bytes, where: str) -> MscclProgram:
 
 
 def parse_untrusted_xml(content: bytes, where: str) -> Element:
-    """Return the element that XML of a stranger holds.
+    """Parse untrusted XML, and return its root element.
 
     Raises:
-        FormatError: it is none, or has entities or a document type.
-        TooLargeError: it has more elements than are read.
+        FormatError: The content is not XML, or has entities or a document type.
+        TooLargeError: It has too many elements.
     """
     from defusedxml.common import DefusedXmlException  # noqa: PLC0415 - only where XML is read
     from defusedxml.ElementTree import fromstring  # noqa: PLC0415

@@ -14,24 +14,26 @@ from dataclasses import dataclass
 from sccl.formats.msccl.msccl_program import MscclProgram, MscclStep
 
 MAX_NAME = 254
-"""Bytes of a name or a value in XML (MAX_STR_LEN 255)."""
+"""Maximum number of bytes of a name or a value in XML (MAX_STR_LEN 255)."""
 
 MAX_ATTRIBUTES = 16
 MAX_CHILDREN = 1024
 MAX_NODES = 4096
-"""Largest number of nodes of an element, and of a rank's part of the file (xml.h)."""
+"""Maximum number of nodes of an element, and of a rank's part of the file (xml.h)."""
 
 MAX_COUNT = 71
-"""Chunks of a step (MSCCL_MAX_COUNT 72, exclusive)."""
+"""Maximum number of chunks of a step (MSCCL_MAX_COUNT 72, exclusive)."""
 
 MAX_OFFSET = 2**15 - 1
 """Largest offset of a chunk in its buffer (int16)."""
 
 MAX_DEP_BLOCK = 127
-"""A thread block that others wait for (int8)."""
+"""Maximum number of a thread block that others wait for (int8)."""
 
 BLOCKS_PER_CHANNEL = 32
-"""That send, and that receive, over a channel (MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL)."""
+"""Maximum number of thread blocks that send, and that receive, over a channel
+(MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Runtime:
 
     Attributes:
         collectives: Supported collectives, in its spelling.
-        required: Attributes of ``algo`` without which it refuses a file, some silently.
+        required: Required attributes of ``algo``. Without them it rejects a file, sometimes
+            silently.
         blocks: Largest number of thread blocks of a rank.
         steps: Largest number of steps of a thread block.
         last_byte: Whether ``maxBytes`` is inclusive.
@@ -105,7 +108,7 @@ RUNTIMES = {
 
 
 def find_violations(program: MscclProgram, content: bytes, runtime: Runtime) -> list[str]:
-    """Return violations of a runtime's rules as sentences, each kind once, with its place."""
+    """Return violations of a runtime's rules as sentences, each kind once, with its position."""
     rules = [
         *_lexical_violations(content),
         *_header_violations(program, runtime),
@@ -133,7 +136,7 @@ def find_violations(program: MscclProgram, content: bytes, runtime: Runtime) -> 
 
 
 def _first_of_kind(texts: list[str]) -> Iterator[str]:
-    """Yield the first of each kind of sentence, and how many more there are."""
+    """Yield the first sentence of each kind, with the number of further ones."""
     kinds: Counter[str] = Counter(re.sub(r"-?\d+", "#", text) for text in texts)
     for text in texts:
         kind = re.sub(r"-?\d+", "#", text)
@@ -240,7 +243,7 @@ def _step_violations(program: MscclProgram, rank: int, number: int) -> Iterator[
 
 
 def _out_of_bounds(program: MscclProgram, rank: int, step: MscclStep) -> Iterator[str]:
-    """Yield which of its own buffers a step goes beyond."""
+    """Describe accesses of a step beyond its rank's buffers."""
     gpu = program.gpus[rank]
     sizes = {"i": gpu.inputs, "o": gpu.outputs, "s": gpu.scratch}
     reads = step.type in {"s", "rrs", "rrc", "rrcs", "re", "cpy"}

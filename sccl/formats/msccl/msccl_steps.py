@@ -4,9 +4,9 @@ In a step of a rank, the sends of a chunk come before its arrivals, chunk by chu
 on all ranks, every dependency of a step comes before it, so there are no cyclic waits, even if a
 queue holds one message.
 
-Sends of one transfer are one step of several chunks, as far as these are adjacent at both ends. It
-has the place of its first chunk in the order. It is therefore not used if its receiver sends one of
-its chunks in the same step, which has to come before.
+Sends of one transfer become one step of several chunks, if these are adjacent at both ends. Its
+position in the order is that of its first chunk. So a transfer is not combined if its receiver
+sends one of its chunks in the same step, since that send has to come before.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MscclOp:
 
     Attributes:
         order: (step, chunk, 0 for a send, index): all steps can be executed in this order.
-        values: Value that it sends, or that it leaves, for each of its chunks.
+        values: Sent or resulting value of each of its chunks.
         remote: Place at the receiver of a send, or at the sender of a receive.
     """
 
@@ -129,12 +129,12 @@ class StepWriter:
         order, kept = (step, chunk, 1, number), (number,)
         sent = MscclOp("s", (step, chunk, 0, rank), (source,), origin, home, home, rank, arrival)
         come = MscclOp(kind, order, kept, operand, home, origin, peer, arrival)
-        # A separate transfer gets a negative number, which no party has.
+        # A separate transfer gets a negative number, which no combined transfer has.
         self.transfers[self.party.get(arrival, ~arrival)].append((sent, come))
 
 
 def _group_transfers(traced: ValueTrace, together: Mapping[Send, int]) -> dict[int, int]:
-    """Return the transfers of arrivals that come together, where nothing else meets them there."""
+    """Return the combined transfer of each arrival, if no other send or arrival meets it there."""
     arrivals: dict[int, _TransferKey] = {}
     meets: Counter[tuple[int, int, int]] = Counter()
     for number, value in enumerate(traced.values):
@@ -155,7 +155,7 @@ def _group_transfers(traced: ValueTrace, together: Mapping[Send, int]) -> dict[i
 def _merge_adjacent(
     transfer: Sequence[tuple[MscclOp, MscclOp]],
 ) -> Iterator[tuple[MscclOp, MscclOp]]:
-    """Yield the steps of a transfer, those of chunks that lie beside one another as one."""
+    """Yield the steps of a transfer, with those of adjacent chunks merged."""
     last: tuple[MscclOp, MscclOp] | None = None
     for pair in sorted(transfer, key=lambda ops: (ops[0].src, ops[0].dst)):
         if last is not None and last[0].count < MAX_COUNT and _are_adjacent(last, pair):
@@ -185,7 +185,7 @@ def _merge_pair(first: MscclOp, then: MscclOp) -> MscclOp:
 def _assign_scratch(
     instances: Instances, traced: ValueTrace, party: Mapping[int, int]
 ) -> dict[tuple[int, int], int]:
-    """Return the scratch place of (chunk, rank), with as little memory as is alive in a step.
+    """Assign scratch places to (chunk, rank), reusing the memory of dead values.
 
     Data that arrive together are adjacent if possible. Each instance has its own memory.
     """

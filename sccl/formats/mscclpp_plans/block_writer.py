@@ -1,8 +1,8 @@
 """Write the operations of an MSCCL++ thread block for its chunks, over signals or as packets.
 
-Over signals, each call begins with a signal from every rank to its senders that it has entered,
-because their writes could come earlier. Any one-sided write into a user's buffer must wait for
-that. Packets go to scratch only, and calls alternate between its two halves.
+With signals, each call begins with a signal from every rank to its senders that it has entered the
+call. Any one-sided write into a user's buffer must wait for this signal. Packets go to scratch
+only, and calls alternate between its two halves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REDUCING = frozenset({"re", "res", "repkt", "respkt"})
 
 
 def batch_channels(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield as many as an operation has channels for."""
+    """Yield batches of items with at most one item per channel of an operation."""
     for begin in range(0, len(items), MAX_CHANNEL_PER_OPERATION):
         yield items[begin : begin + MAX_CHANNEL_PER_OPERATION]
 
@@ -48,7 +48,7 @@ class BlockWriter:
 
     Args:
         kind: Kind of channel to a peer.
-        first_plain: First place of data without packets in scratch, in chunks.
+        first_plain: First scratch place for data without packets, in chunks.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class BlockWriter:
         self.buffers: dict[str, dict[tuple[int, str], int]] = {k: {} for k in KINDS}
         self.group = group
         self.first_plain = first_plain
-        self.loose = False  # whether threads have touched data since they met
+        self.loose = False  # data accessed since the last thread sync
         self.waited = False
         self.touched: set[At] = set()
 
     def packets(
         self, name: str, srcs: Sequence[At], dsts: Sequence[At], sends: Sequence[SendAction]
     ) -> None:
-        """Write an operation of packets: each thread does the same words in all of them."""
+        """Write an operation on packets, in all of which a thread processes the same words."""
         self._write(name, srcs, dsts, sends)
         self.touched |= {*srcs, *dsts}
         self.loose = True
@@ -79,7 +79,7 @@ class BlockWriter:
     def data(
         self, name: str, srcs: Sequence[At], dsts: Sequence[At], sends: Sequence[SendAction]
     ) -> None:
-        """Write an operation whose words any thread may do, before which threads meet if needed."""
+        """Write an operation whose words any thread may process, after a sync if necessary."""
         if self.waited or self.touched & {*srcs, *dsts}:
             self.sync_threads()
         self._write(name, srcs, dsts, sends)
@@ -94,7 +94,7 @@ class BlockWriter:
         self.loose = True
 
     def signal(self, name: str, peers: Sequence[int]) -> None:
-        """Signal to some, or wait for some."""
+        """Write signals to peers, or waits for peers."""
         waits = name in {"wait", "rlxwait"}
         for kind in KINDS:
             for batch in batch_channels([p for p in peers if self.kind(p) == kind]):
@@ -111,7 +111,7 @@ class BlockWriter:
             self._write("flush", [], [], batch)
 
     def sync_threads(self) -> None:
-        """Let threads wait for one another."""
+        """Write a barrier for the threads of the block."""
         self.ops.append(OpPart("nop"))
         self.loose, self.waited = False, False
         self.touched.clear()
@@ -147,7 +147,7 @@ class BlockWriter:
     def block(
         self, number: int, remotes: dict[tuple[int, str], int], peers: dict[str, list[int]]
     ) -> BlockPart:
-        """Return the thread block. Its rank's channels and remote buffers are added to."""
+        """Return the thread block, and add its channels and remote buffers to its rank."""
         channels, refs = [], []
         for kind in KINDS:
             kind_peers = self.channels[kind]
@@ -202,7 +202,7 @@ class Lane:
         return [s for doing in self.steps[step].values() for s in doing.sends]
 
     def add(self, name: str, adds: Sequence[AddAction], onward: Sequence[SendAction]) -> None:
-        """Reduce arrivals: all for one place in as few operations as fit.
+        """Write reductions of arrivals, with as few operations as possible per place.
 
         If the next step sends the last sum within the node, the same operation sends it.
         """
@@ -260,7 +260,7 @@ def write_with_signals(lane: Lane, *, flushes: bool) -> None:
 
 
 def _merge_adjacent(sends: Sequence[SendAction]) -> Iterator[SendAction]:
-    """Yield the sends of a step, with adjacent data of one transfer joined."""
+    """Yield the sends of a step, with adjacent data of one transfer merged."""
     yield from (s for s in sends if s.party is None)
     last: SendAction | None = None
     for send in sorted((s for s in sends if s.party is not None), key=_transfer_key):
@@ -285,7 +285,7 @@ def _transfer_key(send: SendAction) -> tuple[int, int, At, At]:
 def _send_over_ports(
     out: BlockWriter, sends: Sequence[SendAction], step: int, last: Mapping[int, int], flushes: bool
 ) -> None:
-    """Send over ports: with the last to each peer goes the signal, with the very last a flush."""
+    """Send over ports: the last send to each peer signals, and the very last one flushes."""
     closing = {s.peer: s for s in sends}
     _put(out, "put", [s for s in sends if closing[s.peer] is not s])
     ends = [s for s in closing.values() if last[s.peer] == step]

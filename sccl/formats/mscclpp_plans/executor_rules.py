@@ -1,7 +1,7 @@
 """Check the limits of MSCCL++'s executor, and its deviations from plans.
 
-The executor writes into arrays of fixed length without checks, so longer plans are refused here,
-and so are operations that its kernel executes wrongly. Source: ``executor.cc``,
+The executor writes into arrays of fixed length without checks. So this module rejects plans that
+exceed them, and operations that the kernel executes wrongly. Source: ``executor.cc``,
 ``execution_plan.cc``, ``execution_common.hpp`` and ``execution_kernel.hpp`` of microsoft/mscclpp,
 v0.9.0 and 1f5f065 (2026-08).
 """
@@ -33,24 +33,26 @@ MAX_CHANNEL = 16
 kind. The executor does not check it.
 """
 MAX_CHANNEL_PER_OPERATION = 8
-"""Not checked there."""
+"""Maximum number of channels of an operation. The executor does not check it."""
 MAX_BUFFERS_PER_OPERATION = 10
-"""Two local buffers and one per channel. The executor does not check this limit."""
+"""Maximum number of buffers of an operation: two local buffers and one per channel. The executor
+does not check it.
+"""
 MAX_DEVICE_SYNCERS = 16
-"""Barriers across thread blocks. Not checked there."""
+"""Maximum number of barriers across thread blocks. The executor does not check it."""
 MAX_DEVICE_SEMAPHORES = 16
 """Largest number of semaphores of an operation. The executor does not check it. A rank has as many
 as its plan lists.
 """
 MAX_OFFSET_BYTES = 2**32 - 1
-"""Offsets are of 32 bits. Not checked there."""
+"""Maximum offset, in 32 bits. The executor does not check it."""
 MAX_MIN_SIZE = 2**31 - 1
-"""``min_message_size`` is read as a number of 32 bits. Not checked there."""
+"""Maximum of ``min_message_size``, in 32 bits. The executor does not check it."""
 MAX_THREADS = 1024
 """Largest number of threads of a thread block that the kernel is compiled for."""
 
 NAMES = frozenset({"allreduce", "allgather", "reducescatter", "alltoall", "sendrecv"})
-"""Collectives that its own test knows."""
+"""Collectives that the executor's own test knows."""
 _FROM_ONE_BUFFER = frozenset({"put", "pws", "pwsf", "ppkt"})
 _PORTED = frozenset({"put", "pws", "pwsf", "ppkt", "rppkt", "flush"})
 _PACKET_FACTOR = 2
@@ -70,7 +72,7 @@ def find_violations(plan: PlanPart) -> list[str]:
 
 
 def find_crashes(plan: PlanPart) -> Iterator[str]:
-    """Yield why the executor would end before it does anything."""
+    """Yield the reasons why the executor would crash at the start."""
     for rank, gpu in enumerate(plan.gpus):
         if not gpu.input_chunks or not gpu.output_chunks:
             yield f"rank {rank}: a buffer without chunks makes the executor divide by zero"
@@ -93,7 +95,7 @@ def _plan_rules(plan: PlanPart) -> Iterator[str]:
 
 
 def block_rules(block: BlockPart) -> list[str]:
-    """Return the limits that a thread block is beyond."""
+    """Return the limits that a thread block exceeds."""
     ops = sum(1 for _ in block.all_ops())
     counts = [("operations", ops, MAX_OPERATION, "give its chunks to more thread blocks")]
     for kind in ("memory", "port", "switch"):
@@ -156,7 +158,7 @@ def _semaphores(gpu: GpuPart, op: OpPart) -> Iterator[str]:
 
 
 def _out_of_bounds(plan: PlanPart, gpu: GpuPart, block: BlockPart, op: OpPart) -> Iterator[str]:
-    """Yield which of an operation's places lie beyond their buffer."""
+    """Describe an operation's places beyond their buffers."""
     for source, parts in ((True, op.src_buff), (False, op.dst_buff)):
         for i, part in enumerate(parts):
             kind, ranks = _buffer_and_ranks(gpu, block, op, part)
@@ -173,7 +175,7 @@ def _out_of_bounds(plan: PlanPart, gpu: GpuPart, block: BlockPart, op: OpPart) -
 
 
 def _overlaps(plan: PlanPart) -> Iterator[str]:
-    """Yield where packets and data lie in the same part of scratch."""
+    """Describe overlaps of packets and data in scratch."""
     packets: dict[int, set[int]] = defaultdict(set)
     data: dict[int, set[int]] = defaultdict(set)
     for gpu in plan.gpus:
@@ -208,7 +210,7 @@ def _buffer_and_ranks(
 
 
 def _data_capacity(plan: PlanPart, gpu: GpuPart, kind: str) -> int:
-    """Return how many chunks of data a buffer has room for."""
+    """Return the capacity of a buffer in chunks of data."""
     if kind == "s":
         return gpu.scratch_chunks * (_PACKET_FACTOR if plan.protocol == "LL" else 1)
     if plan.inplace:

@@ -1,4 +1,4 @@
-"""MSCCL++ execution plans as their file has them.
+"""The shapes of MSCCL++ execution plan files.
 
 Source: ``src/core/executor/execution_plan.cc`` of microsoft/mscclpp, v0.8.0 (2025-10, the first
 with these fields), v0.9.0 and 1f5f065 (2026-08).
@@ -14,7 +14,7 @@ import msgspec
 from sccl.errors import FormatError, TooLargeError
 
 ALIGNMENT = 16
-"""``buffer_alignment`` where none is stated."""
+"""Default of ``buffer_alignment``."""
 
 PACKETS = frozenset(
     {"ppkt", "rppkt", "respkt", "cpkt", "upkt", "repkt", "recpkt", "recspkt", "gstorepkt"}
@@ -31,7 +31,7 @@ KINDS = frozenset({"memory", "port", "switch", "none"})
 
 MAX_RANKS = 1024
 MAX_OPERATIONS = 2**20
-"""Largest number of operations of a plan that is read."""
+"""Maximum number of operations of a plan."""
 _MAX_BYTES = 2**40
 
 
@@ -158,7 +158,7 @@ class GpuPart(msgspec.Struct):
     semaphores: list[SemaphorePart] = []
 
     def peers(self, kind: str) -> list[int]:
-        """Return who is at the other end of each channel of a kind."""
+        """Return the peer of each channel of a kind."""
         parts = [c for c in self.channels if c.channel_type == kind]
         return [peer for part in parts for peer in part.connected_to]
 
@@ -196,7 +196,7 @@ _TRANSITION = re.compile(
 
 
 def is_other_form(content: bytes) -> bool:
-    """Return whether bytes look like a dynamic template, or a plan of the transition of 2025."""
+    """Return whether content looks like a dynamic template, or like a transitional plan of 2025."""
     return bool(_TEMPLATE.search(content) or _TRANSITION.search(content))
 
 
@@ -246,12 +246,12 @@ def format_plan(plan: PlanPart) -> bytes:
 
 
 def operation_name(rank: int, block: int, index: int, op: OpPart) -> str:
-    """Return where an operation stands."""
+    """Return the position of an operation as text."""
     return f"rank {rank}, thread block {block}, operation {index} ({op.name[:20]})"
 
 
 def is_packet(op: OpPart, index: int, *, source: bool) -> bool:
-    """Return whether a source or a destination is of packets, which wait to be written."""
+    """Return whether a source or a destination contains packets, whose readers wait for them."""
     if source:
         reads = {"rppkt", "upkt", "gstorepkt"}
         adds = {"respkt", "repkt", "recpkt", "recspkt"}

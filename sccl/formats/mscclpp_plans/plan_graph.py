@@ -1,8 +1,8 @@
 """Convert MSCCL++ plans to graphs of their operations: dependencies, and contents of buffers.
 
-A channel joins two ranks: the k-th of a kind from one to the other with the k-th in the opposite
-direction. It counts signals in each direction: the n-th wait ends after n signals, from any sender.
-Some slices, thread blocks, and pieces move only parts of chunks, so places are parts of chunks.
+A channel connects two ranks: the k-th of a kind at one rank for the other is the k-th at the other
+rank for the first. It counts signals in each direction: the n-th wait ends after n signals, from
+any sender. Slices, thread blocks, and pieces move parts of chunks, so places are parts of chunks.
 Source: ``execution_kernel.hpp`` and ``executor.cc`` of microsoft/mscclpp.
 """
 
@@ -73,7 +73,7 @@ def build_graph(plan: PlanPart) -> StepProgram:
 
 
 Counter = tuple[object, ...]
-"""Something that is counted up by some and awaited by others."""
+"""Key of a counter that signals increase and waits read."""
 
 
 def find_unflushed(plan: PlanPart) -> list[str]:
@@ -108,7 +108,7 @@ class _GraphBuilder:
         self.moves = 0
         self.signal_lines: dict[Counter, list[int]] = defaultdict(list)
         self.wait_lines: dict[Counter, list[int]] = defaultdict(list)
-        self.ports: dict[int, list[int]] = defaultdict(list)
+        self.ports: dict[int, list[int]] = {}
         self.last: dict[tuple[int, int, int], int] = {}
 
     def build(self) -> None:
@@ -120,11 +120,14 @@ class _GraphBuilder:
             for b, block in enumerate(gpu.threadblocks):
                 self.lines += unroll_pipelines(rank, b, block.ops)
         line_count = len(self.lines)
-        for origin, port in list(
+        places: dict[int, dict[int, int]] = defaultdict(dict)
+        for origin, place, port in list(
             port_operations(self.lines, [len(g.threadblocks) for g in self.plan.gpus])
         ):
-            self.ports[origin].append(len(self.lines))
+            places[origin][place] = len(self.lines)
             self.lines.append(port)
+        for origin, ports in places.items():
+            self.ports[origin] = [ports[place] for place in sorted(ports)]
         for number, line in enumerate(self.lines[entries:line_count], entries):
             before = self.lines[number - 1]
             if (before.rank, before.block) != (line.rank, line.block):
@@ -174,7 +177,7 @@ class _GraphBuilder:
     def _parts(
         self, line: PlanLine, part: BufferPart, *, packets: bool = False
     ) -> list[list[Place]]:
-        """Return, for each rank at which a buffer is, the places that a line touches."""
+        """Return the places that a line accesses, for each rank that has the buffer."""
         gpu = self.plan.gpus[line.rank]
         block = gpu.threadblocks[line.block]
         kind, ranks = part.type or "", [line.rank]
@@ -275,7 +278,7 @@ class _GraphBuilder:
             yield "signal", kind, src, dst, which
 
     def _add_waits(self) -> None:
-        """Say which waits are over only when which signals have been given."""
+        """Add the dependencies of waits on signals."""
         for counter in dict.fromkeys((*self.wait_lines, *self.signal_lines)):
             gives, takes = self.signal_lines[counter], self.wait_lines[counter]
             begin = self._initial(counter)
@@ -285,7 +288,7 @@ class _GraphBuilder:
                 need = k + 1 - begin
                 line = self.lines[number]
                 if len(takers) > 1:
-                    need = min(need, 1 - begin)  # any of them may be the first to take
+                    need = min(need, 1 - begin)  # any block may take the first signal
                 if need > len(gives) or (k + 1 - begin) > len(gives):
                     counted = _describe_counter(counter)
                     line.never_reason = (
@@ -307,7 +310,7 @@ class _GraphBuilder:
             return 0
         _, rank, i = counter
         semaphores = self.plan.gpus[int(str(rank))].semaphores
-        place = int(str(i))  # of one that is not there the rules tell
+        place = int(str(i))  # the rules report missing semaphores
         return semaphores[place].init_value if 0 <= place < len(semaphores) else 0
 
     def _add_barriers(self) -> None:
@@ -329,7 +332,7 @@ class _GraphBuilder:
                     line.after += [n - 1 for n in met if n != number and self.lines[n].index]
 
     def _add_packet_waits(self) -> None:
-        """Say that who reads packets waits until they have been written."""
+        """Add the dependencies of packet readers on their writers."""
         writers: dict[Place, list[int]] = defaultdict(list)
         for number, line in enumerate(self.lines):
             for place in dict.fromkeys(move.dst for move in line.moves):
@@ -347,7 +350,7 @@ class _GraphBuilder:
                 line.after += [n for n in writers[place] if n != number]
 
     def _add_entry_syncs(self) -> None:
-        """Let each call begin with its own ranks' buffers being theirs alone."""
+        """Model the start of a call as an access to all remotely written buffers."""
         touched: dict[int, dict[Place, None]] = defaultdict(dict)
         for line in self.lines:
             for move in line.moves:
@@ -360,7 +363,7 @@ class _GraphBuilder:
             ]
 
     def _check_thread_sync(self) -> None:
-        """Note where the threads of a thread block do not wait for one another."""
+        """Record faults if threads of a block need synchronization."""
         last: tuple[int, int] | None = None
         sync = ThreadSync()
         for number, line in enumerate(self.lines):
@@ -385,10 +388,10 @@ class _GraphBuilder:
 
 
 def _grain(plan: PlanPart) -> int:
-    """Return into how many parts a chunk is cut, so that no operation is about less than one.
+    """Return the number of parts per chunk, such that every operation moves whole parts.
 
     Raises:
-        TooLargeError: it would be too many.
+        TooLargeError: There would be too many parts.
     """
     sizes, pieces = {1}, 1
     for gpu in plan.gpus:

@@ -1,7 +1,8 @@
-"""An algorithm as plans of MSCCL++: which thread blocks do which chunks, within its room.
+"""Lower an algorithm to MSCCL++ plans: assign chunks to thread blocks within the limits.
 
-Each chunk is done by one thread block of each rank, or by several that do slices of it, so that no
-thread block waits for another of its rank. Chunks that go together are done by one, whole.
+One thread block of each rank processes a chunk, or several process slices of it. So no thread block
+waits for another one of its rank. One thread block processes all chunks of a combined transfer
+completely.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from sccl.formats.mscclpp_plans.plan_file import (
 from sccl.formats.mscclpp_plans.rank_actions import RankActions, packet_actions, signal_actions
 
 MAX_BLOCKS = 64
-"""Thread blocks of a rank: all have to run at once, and the smallest of GPUs has 80 places."""
+"""Maximum number of thread blocks of a rank: all must run concurrently, and the smallest GPUs have
+80 multiprocessors.
+"""
 
 Spread = Callable[[int], int]
 
@@ -69,11 +72,11 @@ def lower_to_gpus(instances: Instances, manner: LoweringOptions) -> tuple[list[G
         script = signal_actions(algorithm, together)
     chunks, limit = instances.chunks_per_instance, MAX_BLOCKS // instances.count
     parties = _transfer_groups(together, chunks)
-    # So few that there is room for all chunks of a transfer in one.
+    # Few enough lanes that one holds all chunks of a transfer.
     lanes = min(chunks, manner.blocks, limit, -(-chunks // max(map(len, parties), default=1)))
     while True:
         for spread in (*_spread_groups(parties, chunks, lanes), *_lane_spreads(lanes)):
-            # A slice of several chunks is none of each of them.
+            # A slice of several chunks is not a slice of each chunk.
             slices = (
                 1 if ported or parties else max(1, min(manner.blocks, limit, 16 * lanes) // lanes)
             )
@@ -92,7 +95,7 @@ def _instance_lane(instances: Instances, lanes: int, spread: Spread, chunk: int)
 
 
 def _transfer_groups(together: Mapping[Send, int], chunks: int) -> list[list[int]]:
-    """Return the chunks of each transfer of the first instance, the most first."""
+    """Return the chunks of each transfer of the first instance, the largest transfer first."""
     by_party: dict[int, list[int]] = defaultdict(list)
     for send, party in sorted(together.items()):
         if send.chunk < chunks:
@@ -101,7 +104,7 @@ def _transfer_groups(together: Mapping[Send, int], chunks: int) -> list[list[int
 
 
 def _spread_groups(parties: Sequence[Sequence[int]], chunks: int, lanes: int) -> Iterator[Spread]:
-    """Yield how chunks that go together are in one lane, as far as lanes stay about alike."""
+    """Yield an assignment of combined chunks to one lane, if lanes remain balanced."""
     if not parties:
         return
     max_size = -(-chunks // lanes)
@@ -143,8 +146,8 @@ def _size_message(gpus: Iterable[GpuPart]) -> str:
 def rank_nodes(topology: Topology) -> list[int]:
     """Return the node of each rank: its chassis, if links between chassis have a longer latency.
 
-    The quads of a DGX-1 and the trays of an NVL72 are chassis too, and all of them one node: their
-    GPUs reach one another's memory over links that are like those inside.
+    The quads of a DGX-1 and the trays of an NVL72 are chassis, too, but together one node: links
+    between them are like those inside, so GPUs access each other's memory.
     """
     home = [-1] * topology.ranks
     for number, ranks in enumerate(topology.chassis):
@@ -181,7 +184,7 @@ class _PlanWriter:
         return [self._gpu(rank, lanes[rank]) for rank in range(self.ranks)]
 
     def _channel_kind(self, rank: int, peer: int) -> str:
-        """Return the kind of channel between ranks: across nodes that of a proxy."""
+        """Return the kind of channel between ranks: port across nodes, else memory."""
         return KINDS[self.home[rank] != self.home[peer]]
 
     def _gpu(self, rank: int, lanes: dict[int, list[int]]) -> GpuPart:

@@ -3,10 +3,11 @@
 Most operations of a thread block assign words to threads freely, and threads do not wait for each
 other before ``nop`` or ``barrier``. Packet operations assign the same words to the same threads.
 
-No rank waits before it sends packets, and calls overlap: a rank may be in one call while another
-has not left the previous one, or, if calls alternate between two halves of scratch, the one before
-that. This is valid if the sender knows by then that the receiver has entered a later call. It
-follows from the happens-before relation, so it does not depend on speeds.
+Ranks send packets without waiting, and calls overlap: a rank may write packets of one call while
+another rank still reads those of the previous call (or, if calls alternate between two halves of
+scratch, of the call before the previous one). This is safe if the sender already knows that the
+receiver has entered a later call. The happens-before relation decides this, so it does not depend
+on speeds.
 
 Source: ``execution_kernel.hpp``, and ``launchKernelHelper`` in ``executor.cc``, of
 microsoft/mscclpp.
@@ -28,10 +29,10 @@ from sccl.formats.program_check import completed_before, topological_order
 from sccl.formats.program_graph import Content, GraphFault, GraphStep, Label, Move, Place
 
 PIECES = 2
-"""In so many pieces a pipeline goes here: enough that one meets the next."""
+"""Number of pieces of a pipeline in the model, enough that one piece meets the next."""
 
 PORTED = frozenset({"put", "pws", "pwsf", "ppkt", "rppkt", "signal", "rlxsignal"})
-"""Done by a port where they are over one."""
+"""Operations that a port executes if their channel is a port."""
 
 
 @dataclass(slots=True)
@@ -60,29 +61,32 @@ class PlanLine:
 
 def port_operations(
     lines: Sequence[PlanLine], blocks: Sequence[int]
-) -> Iterator[tuple[int, PlanLine]]:
-    """Yield, for each port of each thread block, its moves and the delegating lines, in order.
+) -> Iterator[tuple[int, int, PlanLine]]:
+    """Yield the operations of the ports of each thread block, port by port, in order.
+
+    Each comes with the number of the line that delegates it, and the place of the port among the
+    channels of that line.
 
     A port is a host thread: it reads and writes later than its delegation, in order.
 
     Args:
         blocks: Number of thread blocks of each rank. Ports are numbered after them.
     """
-    commands: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    commands: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
     for number, line in enumerate(lines):
         if line.op.channel_type == "port" and line.op.name in PORTED:
-            for channel in line.op.channel_ids:
-                commands[line.rank, line.block, channel].append(number)
+            for place, channel in enumerate(line.op.channel_ids):
+                commands[line.rank, line.block, channel].append((number, place))
     used = list(blocks)
-    for (rank, block, _), numbers in commands.items():
-        for number in numbers:
+    for (rank, block, _), delegated in commands.items():
+        for number, place in delegated:
             text = f"{lines[number].op.name} by a port of thread block {block}"
-            yield number, PlanLine(rank, used[rank], 0, OpPart(text), origin=number)
+            yield number, place, PlanLine(rank, used[rank], 0, OpPart(text), origin=number)
         used[rank] += 1
 
 
 def number_lines(lines: Sequence[PlanLine]) -> Iterator[tuple[int, PlanLine]]:
-    """Yield lines with their places among those of their thread block."""
+    """Yield lines with their indices within their thread block."""
     last, index = (-1, -2), 0
     for line in lines:
         index = index + 1 if (line.rank, line.block) == last else 0
@@ -91,7 +95,7 @@ def number_lines(lines: Sequence[PlanLine]) -> Iterator[tuple[int, PlanLine]]:
 
 
 def unroll_pipelines(rank: int, block: int, ops: Sequence[OpPart]) -> Iterator[PlanLine]:
-    """Yield the operations of a thread block, those of pipelines once for each piece."""
+    """Yield the operations of a thread block. Those of pipelines occur once per piece."""
     index = 0
     for op in ops:
         if op.name != "pipeline":
@@ -135,7 +139,7 @@ class PlanDemand:
 
 
 def _find_collective(plan: PlanPart) -> Collective | None:
-    """Return the collective that a plan's buffers fit. None: there is none."""
+    """Return the collective that matches a plan's buffers, None if there is none."""
     ranks, gpu = len(plan.gpus), plan.gpus[0]
     sizes = {(g.input_chunks, g.output_chunks) for g in plan.gpus}
     if plan.collective == "sendrecv" or ranks == 1 or len(sizes) > 1:
@@ -171,7 +175,7 @@ def _identity_collective(sizes: Sequence[tuple[int, int]]) -> Collective:
 
 
 def _alias(plan: PlanPart, sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, str], int]:
-    """Return, of calls in place, which buffers are part of another, and where they begin in it."""
+    """Return the buffers that are parts of others in place, with their offsets."""
     if not plan.inplace:
         return {}
     inside: dict[tuple[int, str], int] = {}
@@ -184,7 +188,7 @@ def _alias(plan: PlanPart, sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, 
 
 
 PACKET = "packets of scratch"
-"""The buffer of packets, which lies where the data of scratch does."""
+"""Name of the buffer of packets, which shares memory with the data of scratch."""
 
 
 class ThreadSync:
@@ -219,7 +223,7 @@ class ThreadSync:
         ):
             text = "touches data that other threads of the block may still use: put nop before"
         self.waited |= op.name in WAITS or op.name == "sem_acquire"
-        if op.name in PACKETS:  # of these a thread does the same words
+        if op.name in PACKETS:  # a thread processes the same words of these
             self.by_packets |= reads | writes
             return text
         self.read |= reads
@@ -266,7 +270,7 @@ def find_early_packets(
 def completed_by_end(
     steps: Sequence[GraphStep], before: Sequence[Sequence[int]], rank: int, blocks: int
 ) -> set[int]:
-    """Return which steps are certainly done when a rank's thread blocks are."""
+    """Return the steps that are certainly completed when a rank's thread blocks end."""
     rank_steps = ((n, step) for n, step in enumerate(steps) if step.rank == rank)
     last = {step.block: n for n, step in rank_steps if step.block < blocks}
     left = list(last.values())
@@ -291,7 +295,7 @@ def _packet_readers(steps: Sequence[GraphStep]) -> dict[Place, set[int]]:
 def _entry_sets(
     steps: Sequence[GraphStep], order: Sequence[int], before: Sequence[Sequence[int]]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return, as bits, who is known to have entered: by each step, and by each rank's end."""
+    """Return the ranks that have certainly entered, as bits: by step, and by each rank's end."""
     entered: dict[int, int] = {}
     left: dict[int, int] = defaultdict(int)
     for number in order:

@@ -1,9 +1,9 @@
 """Compute the actions of ranks for each chunk and step, and the places of data.
 
-Senders write. Over signals, final outputs are written in place at once, which saves a copy through
-scratch. Operands of reductions get their own places in scratch. In packets, every chunk gets its
-own place in scratch, and the receiver reads it there. So within a call no rank needs to know that a
-place is free again.
+Senders write into receivers' memory. With signals, final outputs are written directly to their
+place, which saves a copy through scratch, and operands of reductions get separate places in
+scratch. With packets, every chunk gets a separate place in scratch, where the receiver reads it. So
+within a call no place is reused.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from sccl.core.algorithm import Algorithm, Send
 from sccl.core.collective import Collective
 
 At = tuple[str, int]
-"""(i, o, s or p; index): a place of a rank; p is scratch that holds data where s holds packets."""
+"""(buffer i, o, s or p, index): a place of a rank. If s contains packets, p is scratch for data."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendAction:
-    """A place is sent into another, at a peer, or several, each right behind the one before it.
+    """A send of one place, or of several adjacent places, to a peer.
 
     Attributes:
-        party: which transfer of several chunks it is a part of. None: it is one by itself.
+        party: Number of the combined transfer that contains it. None: it is a separate transfer.
     """
 
     src: At
@@ -42,7 +42,7 @@ class SendAction:
 
 @dataclass(frozen=True, slots=True)
 class AddAction:
-    """Places are added up; of one it is a copy."""
+    """A sum of places, which for one place is a copy."""
 
     srcs: tuple[At, ...]
     dst: At
@@ -69,8 +69,8 @@ class RankActions:
     """The actions of ranks.
 
     Attributes:
-        by_step: By rank and chunk: actions of each step.
-        copies: By rank and chunk: copies from input to output.
+        by_step: Actions of each step, by rank and chunk.
+        copies: Copies from input to output, by rank and chunk.
         transfers: Transfers of several chunks, by (step, chunk, src, dst) of their sends.
         scratch: Number of scratch places, by rank.
         plain: Number of scratch places with data instead of packets, by rank.
@@ -86,27 +86,27 @@ class RankActions:
     plain: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def fresh(self, rank: int) -> At:
-        """Return a place of scratch that nothing else uses."""
+        """Return an unused place of scratch."""
         self.scratch[rank] += 1
         return ("s", self.scratch[rank] - 1)
 
     def fresh_plain(self, rank: int) -> At:
-        """Return a place of scratch for data, that nothing else uses."""
+        """Return an unused place of scratch for data."""
         self.plain[rank] += 1
         return ("p", self.plain[rank] - 1)
 
     @property
     def packets(self) -> int:
-        """Return the most places of scratch that a rank has packets or, without any, data in."""
+        """Return the maximum number of scratch places of a rank, without those for plain data."""
         return max(self.scratch.values(), default=0)
 
     @property
     def scratch_chunks(self) -> int:
-        """Return the chunks of scratch: two places for data take the room of one of packets."""
+        """Return the chunks of scratch. Two places for data are as large as one for packets."""
         return self.packets + -(-max(self.plain.values(), default=0) // 2)
 
     def add_send(self, value: SsaValue, src: At, landing: At, traced: ValueTrace) -> None:
-        """Note that a value came into being by being sent from a place of another rank."""
+        """Record the send that delivers a value from a place of another rank."""
         assert value.arrived_from is not None
         source = traced.values[value.arrived_from].rank
         party = self.transfers.get((value.step, value.chunk, source, value.rank))
@@ -119,7 +119,7 @@ def signal_actions(algorithm: Algorithm, together: Mapping[Send, int]) -> RankAc
     """Return the actions of ranks with signals for arrivals.
 
     Args:
-        together: For sends of one transfer: its number.
+        together: Transfer number of each send of a combined transfer.
     """
     traced, collective = trace_values(algorithm), algorithm.collective
     layout = build_layout(collective)
@@ -153,8 +153,8 @@ def signal_actions(algorithm: Algorithm, together: Mapping[Send, int]) -> RankAc
 def packet_actions(algorithm: Algorithm, home: Sequence[int]) -> RankActions:
     """Return the actions of ranks with packets, which contain flags of their arrival.
 
-    A rank keeps its sums of a chunk at the chunk's final place, or else in one place of scratch: no
-    sum is sent any more when the next one replaces it.
+    A rank stores its sums of a chunk at the chunk's final place, or else in one place of scratch:
+    when the next sum replaces a sum, all sends of the latter are complete.
 
     Args:
         home: Node of each rank. Packets between nodes are sent from scratch.
@@ -205,7 +205,7 @@ def packet_actions(algorithm: Algorithm, home: Sequence[int]) -> RankActions:
 def _output_place(
     traced: ValueTrace, layout: BufferLayout, collective: Collective, number: int
 ) -> At | None:
-    """Return the place of the output where a value is to end. None: it does not."""
+    """Return the output place of a value, None if it is not part of the result."""
     value = traced.values[number]
     ends = traced.final[value.chunk, value.rank] == number
     if not ends or value.rank not in collective.destinations(value.chunk):

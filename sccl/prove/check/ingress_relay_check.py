@@ -95,7 +95,7 @@ class _RelayPairs:
     """The counted pairs of data and ranks.
 
     Attributes:
-        count: number of pairs of a chunk and a rank that wants it.
+        count: Number of pairs of a chunk and a destination.
         max_fraction: maximum number of ranks for one chunk.
         soonest: earliest possible arrival of any of them.
     """

@@ -68,7 +68,7 @@ def reroute(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
 
 
 @compiled
-def _add_load(  # noqa: PLR0913, PLR0917 - likewise
+def _add_load(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     path: Any, of_start: Any, of: Any, fill: Any, load: Any, times: int
 ) -> None:
     for step in range(len(path)):
@@ -78,7 +78,7 @@ def _add_load(  # noqa: PLR0913, PLR0917 - likewise
 
 
 @compiled
-def _price_links(  # noqa: PLR0913, PLR0917 - likewise
+def _price_links(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     of_start: Any,
     of: Any,
     fill: Any,
@@ -110,7 +110,7 @@ def _price_links(  # noqa: PLR0913, PLR0917 - likewise
 
 
 @compiled
-def _cheapest_paths(  # noqa: PLR0913, PLR0917 - likewise
+def _cheapest_paths(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     in_start: Any,
     in_link: Any,
     src: Any,

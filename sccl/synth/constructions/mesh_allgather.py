@@ -120,7 +120,7 @@ class Mesh:
 
 
 def find_mesh(topology: Topology) -> Mesh | None:
-    """Return the mesh of a machine. None: it is none, is too large, or chunks arrive late."""
+    """Return the mesh of a machine. None: not a mesh, too large, or chunks arrive late."""
     lines = mesh_of(topology)
     few = (
         lines is not None

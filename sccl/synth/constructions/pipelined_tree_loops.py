@@ -42,7 +42,7 @@ def can_take_link(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
 
 
 @compiled
-def _find_augmenting_path(  # noqa: PLR0913, PLR0917 - likewise
+def _find_augmenting_path(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     machine: Any, left: Any, depth: Any, tree: int, sink: int, scratch: Any
 ) -> bool:
     """Add a path to a rank by a backward search in the residual graph. False: no path exists."""
@@ -91,7 +91,7 @@ def _find_augmenting_path(  # noqa: PLR0913, PLR0917 - likewise
 
 
 @compiled
-def _augment(  # noqa: PLR0913, PLR0917 - likewise
+def _augment(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     tree: int, ranks: int, src: Any, flow: Any, begins: Any, before: Any, by: Any
 ) -> None:
     """Add the found path: set the start of a tree's path, and change the flows along the search."""

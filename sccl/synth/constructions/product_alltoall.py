@@ -222,7 +222,7 @@ def _factor_order(first: int, number: int) -> list[int]:
 
 @lru_cache(maxsize=8)
 def product_alltoall(topology: Topology) -> ProductAlltoall | None:
-    """Return the alltoall of a product. None: the machine is none, or has too large factors.
+    """Return the alltoall of a product. None: not a product, or its factors are too large.
 
     Raises:
         UnreachableError: A rank cannot reach another one.

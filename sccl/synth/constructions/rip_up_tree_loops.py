@@ -34,7 +34,7 @@ def price_links(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
 
 
 @compiled
-def add_tree_load(  # noqa: PLR0913, PLR0917 - likewise
+def add_tree_load(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     in_link: Any, since: Any, of_start: Any, of: Any, load: Any, times: int
 ) -> None:
     """Add a tree ``times`` times to the loads of constraints."""
@@ -103,7 +103,7 @@ def grow_tree(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
 
 
 @compiled
-def _propagate(  # noqa: PLR0913, PLR0917 - likewise
+def _propagate(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     first: int,
     out_start: Any,
     out_link: Any,

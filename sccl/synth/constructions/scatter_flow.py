@@ -8,7 +8,7 @@ tree is priced.
 The search looks for integral rounds that sum to the limit and satisfy all cuts so far. If the
 maximum flow is too small, it adds a cut. The vertices of the linear program would do as well, but
 need thousands of chunks: hypercube:10 with S = 10 has rounds in 630ths, and integral rounds for
-C = 10 per rank. Of the rounds that satisfy the cuts, the search takes those nearest to *layers*:
+C = 10 per rank. The search takes the rounds nearest to *layers* that satisfy the cuts. In layers,
 data at distance k leave in step S - k, or arrive in step k. On square tori layers already admit the
 flow. Without them 32x32 took hundreds of cuts.
 """

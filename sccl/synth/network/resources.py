@@ -31,13 +31,14 @@ class SharedResources(NamedTuple):
     """Shared resources ("pipes") of each path, and paths of each resource, as two sparse tables.
 
     Attributes:
-        hold: shape (paths,): ticks until a path returns its shares.
-        pipes_first: shape (paths + 1,): path p uses ``pipes[pipes_first[p] : pipes_first[p + 1]]``.
-        pipes: resources, ordered by path.
-        weight: share of the resource that the path takes, for each entry of ``pipes``.
-        room: shape (resources,): capacity of each resource.
-        members_first: shape (resources + 1,): index into ``members``, like ``pipes_first``.
-        members: paths, ordered by resource.
+        hold: Ticks until each path returns its shares, shape (paths,).
+        pipes_first: First index in ``pipes`` of each path, shape (paths + 1,). Path p uses
+            ``pipes[pipes_first[p] : pipes_first[p + 1]]``.
+        pipes: Resources, ordered by path.
+        weight: Share of the resource that the path takes, for each entry of ``pipes``.
+        room: Capacity of each resource, shape (resources,).
+        members_first: First index in ``members`` of each resource, shape (resources + 1,).
+        members: Paths, ordered by resource.
     """
 
     hold: IntArray

@@ -4,8 +4,8 @@
 * More ranks: branch and bound, and CP-SAT if that takes many nodes.
 * Allreduce: the same methods for two trees, into and out of a rank or two that exchange.
 
-Prices are integers, so "cheapest" is exact. Of equally cheap trees, one with the fewest sends is
-chosen, because a free send now may be a load later.
+Prices are integers, so "cheapest" is exact. Ties are broken by the fewest sends, because a free
+send now may be a load later.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ class ResourceUse:
     """The use of one resource by a chunk on a route.
 
     Attributes:
-        resource: number of the link; numbers from the link count on are budgets and switches.
-        offset: units from the start of the route to the start of the use.
-        busy: duration of the use, in units.
-        demand: occupied part of the resource's capacity.
-        multicast_group: routes that begin with the same links share one use per group, for a chunk
-            that a switch copies.
+        resource: Number of the resource: links first, then budgets and switches.
+        offset: Time from the start of the route to the start of the use, in units.
+        busy: Duration of the use, in units.
+        demand: Occupied part of the resource's capacity.
+        multicast_group: Number of the group of routes that begin with the same links. For a chunk
+            that a switch copies, the routes of a group share one use.
     """
 
     resource: int
@@ -88,7 +88,7 @@ def find_route_uses(topology: Topology, clock: Clock, crossings: Routes) -> Rout
 
 
 class _MulticastGroups:
-    """Numbers for beginnings of routes, up to each switch that copies and up to the end."""
+    """Numbers for prefixes of routes, up to each switch that copies and up to the end."""
 
     def __init__(self, topology: Topology) -> None:
         ranks = topology.ranks

@@ -202,7 +202,7 @@ class MachineSketch:
     ) -> frozenset[int]:
         """Return the forbidden routes of a chunk that starts at a rank.
 
-        Backwards: of a chunk that ends there.
+        If ``is_backwards``, the chunk ends at the rank instead.
         """
         relays = self.sketch.relays
         by = None if relays is None else relays.senders(origin % self.ranks_per_node)

@@ -150,7 +150,7 @@ def _relay_entry(relays: RelayRules) -> str:
 
 
 def _hyperedge_violation(sketch: Sketch, local: int, image: Sequence[int]) -> str:
-    """Return the hyperedge whose image is none, or has another policy. Empty: none."""
+    """Return a hyperedge whose image is no hyperedge of equal policy. Empty: there is none."""
     hyperedges = {
         (frozenset(node * local + number for number in edge.local), edge.policy)
         for edge in sketch.hyperedges

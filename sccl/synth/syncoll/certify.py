@@ -283,7 +283,7 @@ def write_certificate(  # noqa: PLR0913, PLR0917 - a frontier, and what is spent
         folder: Folder of the certificate.
         seconds: Approximate limit for each proof, converted to effort.
         notify: Called with the candidate being proved, for progress.
-        composed: For allreduce, compositions of any two halves that may be optimal among such.
+        composed: For allreduce, compositions of any two halves that may be the best compositions.
         over: For allreduce, the frontier over all families.
         limits: Source of limits of R/C, and of prices that prove them.
 

@@ -230,7 +230,7 @@ def resolve_symmetry(topology: Topology, spec: Spec, symmetry: str) -> str:
     """Return the symmetry to use. "auto" means none on small machines.
 
     Raises:
-        InputError: The symmetry does not exist, or is none of the machine and the collective.
+        InputError: The symmetry does not exist, or the machine or the collective lacks it.
     """
     if symmetry not in {"auto", "none"}:
         dual = dual_of(spec)

@@ -55,10 +55,10 @@ class _HorizonSearch:
     """A search for the fewest epochs.
 
     Attributes:
-        program: The program.
-        solver: Its solver.
+        program: Linear program of the flows.
+        solver: Solver of the program.
         length: Length of an epoch, microseconds.
-        spending: The budget.
+        spending: Budget of effort.
         results: Flows for each number of epochs. None: proved to be infeasible.
     """
 

@@ -26,14 +26,15 @@ from sccl.topo.importers.contract import Hints
 from sccl.topo.importers.gpus import ALPHA_US, PCIE, SOCKET_GB_PER_S, describe_alpha, pcie_gb_per_s
 
 MAX_GPUS = 64
-"""Limit for the GPUs of a computer. Every pair may be a link."""
+"""Maximum number of GPUs of a computer. Every pair may be a link."""
 
 MAX_CARDS = 1024
-"""Network cards, each of which is held against each GPU."""
+"""Maximum number of network cards, each of which is compared with each GPU."""
 
 SWITCH, SWITCHES, BRIDGE, NODE, SOCKETS = range(5)
-"""How far a path over PCIe goes: one PCIe switch, several, a host bridge, several of one NUMA node,
-another socket. ``nvidia-smi`` calls these PIX, PXB, PHB, NODE and SYS."""
+"""Distance classes of PCIe paths: one PCIe switch, several switches, a host bridge, several host
+bridges of one NUMA node, another socket. ``nvidia-smi`` calls these PIX, PXB, PHB, NODE and SYS.
+"""
 
 _PLACE_NAMES = ("PCIe switch", "PCIe switches", "host bridge", "socket")
 

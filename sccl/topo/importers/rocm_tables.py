@@ -50,7 +50,7 @@ class Tables:
 
     Attributes:
         gpus: names of the GPUs: ``GPU0`` or bus ids.
-        rows: by table, the words of each GPU row that is present.
+        rows: Words of each present GPU row, by table.
         numa: NUMA node by GPU, if stated.
         errors: number of lines with error messages.
         unused: titles of tables that are not read.

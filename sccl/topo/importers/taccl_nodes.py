@@ -67,7 +67,7 @@ def read(text: str, hints: Hints) -> Imported:
     """Return the machine of a topology, or of the topology in an algorithm.
 
     Raises:
-        InputError: It is no such topology, or is larger than is read.
+        InputError: The text is no such topology, or exceeds the limits.
     """
     node = decoded_json(text)
     is_algorithm = isinstance(node, dict) and "topology" in node

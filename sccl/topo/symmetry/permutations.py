@@ -135,7 +135,7 @@ class Orbits(Generic[T]):
 
 
 ChunkClass = tuple[frozenset[Rank], frozenset[Rank]]
-"""(holders, wanted): the key of :meth:`Collective.classes`."""
+"""(holders, destinations): a key of :meth:`Collective.chunk_classes`."""
 
 
 def class_orbits(

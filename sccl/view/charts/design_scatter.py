@@ -59,7 +59,7 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
     highest = max((m.bandwidth for m in marks), default=1.0)
     far = highest > _FAR
     ends = [0.9, 1.5 * highest] if far else [1 - 0.1 * (highest - 1), 1 + 1.3 * (highest - 1) or 2]
-    up = alt.Y("bandwidth:Q", title="R/C / lowest R/C of all networks",
+    up = alt.Y("bandwidth:Q", title="R/C / lower bound",
                scale=alt.Scale(type="log" if far else "linear", domain=ends, nice=False),
                axis=alt.Axis(values=_ticks(1, int(ends[1]))) if far else alt.Axis())  # fmt: skip
     others = alt.Chart(theme.chart_rows([row for row in rows if not row["best"]]))

@@ -245,7 +245,9 @@ def _file_text(point: Point) -> str:
 def _print_fastest(console: Console, frontier: Frontier) -> None:
     """Print a note on the store, and the fastest algorithm for each range of buffer sizes."""
     if any(point.from_store for point in frontier.points):
-        console.print("* seconds of the first run; from the store (--no-store solves it again)")
+        console.print(
+            "* seconds of the first run; from the store (set SCCL_NO_STORE=1 to solve it again)"
+        )
     candidates = [(name, p.candidate) for name, p in frontier.non_dominated if p.chunks is not None]
     if not candidates:
         return

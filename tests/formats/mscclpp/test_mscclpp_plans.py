@@ -168,6 +168,17 @@ def test_size_that_is_tried_is_one_that_is_served(least: int, most: int | None, 
     assert f" --size {size}" in mscclpp.write([plan], mscclpp.Options()).command
 
 
+@pytest.mark.parametrize(
+    ("size", "is_refused", "tried"), [(6400, False, 6400), (6410, True, 65536)]
+)
+def test_size_that_the_executor_refuses_is_noted(size: int, is_refused: bool, tried: int) -> None:
+    """Multiples of 64 bytes are served."""
+    plan = SizedPlan("plan", frontier("ring:4", "allreduce")[0], size_bytes=size)
+    written = mscclpp.write([plan], mscclpp.Options())
+    assert any("10 bytes above a multiple of 64" in note for note in written.notes) is is_refused
+    assert f" --size {tried}" in written.command
+
+
 @pytest.mark.parametrize("version", mscclpp.Version)
 def test_plan_says_whom_it_is_for(version: mscclpp.Version) -> None:
     content = write_plan(frontier("ring:4", "allreduce")[0], version=version)

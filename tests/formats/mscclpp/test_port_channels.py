@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,26 @@ def test_plans_over_two_nodes_are_right(
     for rank, gpu in enumerate(parse_plan(content, "plan").gpus):
         assert all(homes[peer] == homes[rank] for peer in gpu.peers("memory"))
         assert all(homes[peer] != homes[rank] for peer in gpu.peers("port"))
+
+
+@pytest.mark.parametrize("collective", ["allgather", "alltoall"])
+@pytest.mark.parametrize("protocol", mscclpp.PlanProtocol)
+def test_plans_over_three_nodes_are_right(
+    collective: str, protocol: mscclpp.PlanProtocol, tmp_path: Path
+) -> None:
+    """A thread block uses its ports in another order than the channels of one operation."""
+    links = [
+        {"src": src, "dst": dst, "alpha_us": 1 if src // 2 == dst // 2 else 2}
+        for src, dst in permutations(range(6), 2)
+    ]
+    file = tmp_path / "machine.json"
+    chassis = [[0, 1], [2, 3], [4, 5]]
+    machine = {"name": "m", "ranks": 6, "alpha_us": 1, "gb_per_s": 25, "chassis": chassis}
+    file.write_text(json.dumps({**machine, "links": links}))
+    algorithm = classical("direct", collective, str(file))
+    content = write_plan(algorithm, protocol=protocol, blocks=2)
+    assert faults_of(content) == []
+    assert names(content).keys() & {("pwsf", "port"), ("rppkt", "port")}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

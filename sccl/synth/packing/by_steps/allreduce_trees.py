@@ -1,9 +1,9 @@
 """Allreduce by trees: a larger class than reducescatter followed by allgather, with its limits.
 
-Each chunk goes up timed trees to some rank and down from it, within S steps in total, or up to two
-ranks that exchange their sums in a step, and down from both. The place and time of the turn may
-differ from chunk to chunk, so that nothing waits between two phases. In process groups trees
-contain the ranks of a group, and other ranks that forward.
+Each chunk is reduced along timed trees to a root rank and broadcast from it, within S steps in
+total. It may also be reduced to two ranks that exchange their sums in a step and both broadcast.
+The root and the step of the change may differ from chunk to chunk, so no chunk waits between two
+phases. In process groups, trees contain the ranks of a group, and other ranks that forward.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ TREE_SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and d
 def tree_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
     """Return lower bounds for every allreduce by trees.
 
-    S: trees go up to some rank, or two that exchange, and down from there. R/C: the bound for every
-    allreduce.
+    S: steps of trees to a root rank, or to two ranks that exchange, and back. R/C: the bound for
+    every allreduce.
 
     Args:
-        spec: an allreduce, of all ranks or in process groups.
+        spec: Allreduce of all ranks or in process groups.
     """
     machines = (topology.reversed(), topology)
     turns = root_choices(sorted(topology.edges), range(topology.ranks))
@@ -62,15 +62,15 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     notify: NotifyLimit = lambda _: None,
     few_chunks: bool = True,
 ) -> StepLimitFrontier:
-    """Return the limit frontier of allreduce by trees, of its one class.
+    """Return the limit frontier of allreduce by trees, with its one class.
 
     Args:
-        topology: of at most :data:`MAX_CUT_RANKS` ranks.
-        spec: an allreduce, of all ranks or in process groups.
-        max_steps: last S. None: six more than the fewest.
-        seconds: limit for each. By default only effort ends them. If time has run out, nothing is
-            written from a packing, there or for more steps.
-        few_chunks: whether to search for algorithms with few chunks.
+        topology: Machine of at most :data:`MAX_CUT_RANKS` ranks.
+        spec: Allreduce of all ranks or in process groups.
+        max_steps: Last S. None: six more than the smallest S.
+        seconds: Time limit for each S. By default only effort ends the search. Once time has run
+            out, no algorithm is written from a packing, for this S or a larger one.
+        few_chunks: Whether to search for algorithms with few chunks.
     """
     begin = time.perf_counter()
     trees = _TreeClass(
@@ -103,13 +103,13 @@ class _TreeClass(PackingClass):
     """Allreduces by trees.
 
     Attributes:
-        spec: of all ranks or in process groups.
+        spec: Allreduce of all ranks or in process groups.
     """
 
     spec: Spec
 
     def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
-        """Return the limit of a number of steps, begun with that of a step less."""
+        """Return the limit of a number of steps, started from that of one step less."""
         from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415 - loads the LP solver
         from sccl.synth.packing.problem import build_allreduce_problem  # noqa: PLC0415
 
@@ -137,7 +137,7 @@ class _TreeClass(PackingClass):
         is_known: bool,  # noqa: ARG002
         is_late: bool,
     ) -> tuple[Algorithm, str] | None:
-        """Return the packing's. If it has many chunks, rather of whole trees, or a palindrome."""
+        """Return the packing's algorithm, or one with fewer chunks if it has many."""
         from sccl.synth.packing.by_steps.round_steps import (  # noqa: PLC0415
             REDUCED_EFFORT_UNITS,
             TOTAL_EFFORT_UNITS,
@@ -169,9 +169,9 @@ class _TreeClass(PackingClass):
 def any_class_proof(
     topology: Topology, spec: Spec, steps: int, bounds: AlgorithmBounds
 ) -> LimitProof | None:
-    """Return a proof by cuts through time for all allreduces. None: it is no better than bounds.
+    """Return a proof by cuts through time for all allreduces. None: no better than ``bounds``.
 
-    If trees attain it, no tree needs to be priced, and otherwise few.
+    If trees attain this bound, no tree needs to be priced, and otherwise few trees.
     """
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
 

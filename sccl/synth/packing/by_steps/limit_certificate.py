@@ -1,4 +1,4 @@
-"""Certificates of limit frontiers: no k, no C, prices alone."""
+"""Certificates of limit frontiers, which are proved by prices."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def write_limit_certificate(  # noqa: PLR0913, PLR0917 - independent inputs
     """Write the claims of a limit frontier and their proofs. Return the list of claims.
 
     Args:
-        parts: the results for the class that is solved, and for allreduce also for trees.
-        composed: for allreduce, compositions of any two halves that may be optimal among such.
-        over: for allreduce, the frontier over all classes.
+        parts: Results for the solved class, and for allreduce also for trees.
+        composed: For allreduce, compositions of any two phases that may be optimal among
+            compositions.
+        over: For allreduce, the frontier over all classes.
 
     Raises:
-        InputError: the folder cannot be written, or contains another certificate.
+        InputError: The folder cannot be written, or contains another certificate.
     """
 
     def make(unfinished: Path) -> Sequence[Claim]:
@@ -57,7 +58,7 @@ def write_limit_certificate(  # noqa: PLR0913, PLR0917 - independent inputs
 def _class_claims(
     folder: Path, topology: Topology, spec: Spec, part: ClassFrontier
 ) -> Iterator[Claim]:
-    """Yield the limits of a class, the algorithms at or near them, and which are optimal."""
+    """Yield the claims of a class: its limits, algorithms at or near them, and optimal points."""
     trees = part.name == TREES
     for limit in part.limits:
         yield from limit_claims(limit, spec, trees=trees)

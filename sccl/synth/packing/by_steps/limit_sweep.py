@@ -1,4 +1,4 @@
-"""Computing a limit frontier: the limit of one number of steps after the other, and its point."""
+"""Compute a limit frontier: the limit of each number of steps, and its point."""
 
 from __future__ import annotations
 
@@ -47,24 +47,23 @@ def limit_frontier(  # noqa: PLR0913 - the inputs and callbacks of a sweep
     """Return the limit frontier of a collective on a topology.
 
     Args:
-        solve: answers an instance with little effort, for algorithms of few chunks. Its answers
-            must not depend on the load of the machine.
-        max_steps: last S. None: three steps (of the dual) more than the latency bound, and, for a
-            broadcast of many ranks, those of a scatter and then an allgather, or twice the fewest.
-        seconds: limit for each. By default only effort ends them. If time has run out, nothing is
-            written from a packing, there or for more steps.
-        folder: where to keep the algorithms. None: nowhere.
-        notify: called with every limit and every point, for progress.
-        few_chunks: whether to search for algorithms with few chunks.
+        solve: Function that answers an instance with little effort, for algorithms of few chunks.
+            Its answers must not depend on the load of the machine.
+        max_steps: Last S. None: three steps (of the dual) more than the latency bound. For a
+            broadcast to many ranks one more S is added: that of a scatter followed by an allgather,
+            or else twice the smallest S.
+        seconds: Time limit for each S. By default only effort ends the search. Once time has run
+            out, no algorithm is written from a packing, for this S or a larger one.
+        folder: Folder for the algorithms. None: they are not written.
+        notify: Function that receives every limit and every point, for progress.
+        few_chunks: Whether to search for algorithms with few chunks.
 
     Raises:
-        InputError: the collective does not fit the topology, or some rank cannot be reached.
+        InputError: The collective does not fit the topology, or some rank cannot be reached.
     """
     begin = time.perf_counter()
     dual = dual_of(spec)
-    build_question(
-        topology, spec, spec.unit, dual.phases, dual.phases
-    )  # complains before anything runs
+    build_question(topology, spec, spec.unit, dual.phases, dual.phases)  # checks the input early
     check_size(topology, spec)
     bounds = lower_bounds(topology, spec)
     last = last_step(spec, bounds, max_steps)
@@ -94,14 +93,14 @@ class PackingClass(ABC):
     """A class of algorithms whose limits are those of packings.
 
     Attributes:
-        topology: the machine.
-        bounds: on S and R/C of the class.
-        seconds: for each limit.
-        name: of the class. Empty: the collective has this class alone.
-        scope: the class, in words.
-        stride: from one S to the next.
-        extra_steps: more S to look at, after the last.
-        few_chunks: whether to search for algorithms with few chunks.
+        topology: Machine.
+        bounds: Lower bounds on S and R/C of the class.
+        seconds: Time limit for each S.
+        name: Name of the class. Empty: it is the only class of the collective.
+        scope: Description of the class.
+        stride: Difference between consecutive S.
+        extra_steps: Further S to compute after the last one.
+        few_chunks: Whether to search for algorithms with few chunks.
     """
 
     topology: Topology
@@ -115,7 +114,7 @@ class PackingClass(ABC):
 
     @abstractmethod
     def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
-        """Return the limit of a number of steps, begun with that of fewer."""
+        """Return the limit of a number of steps, started from that of fewer steps."""
 
     @abstractmethod
     def algorithm(
@@ -126,8 +125,9 @@ class PackingClass(ABC):
         None: it is too large, or not searched.
 
         Args:
-            is_known: whether the limits up to this are known.
-            is_late: whether seconds determined the packings: then none is written down.
+            is_known: Whether the limits up to this one are known.
+            is_late: Whether the time limit influenced the packings. No algorithm is then written
+                from them.
         """
 
 
@@ -136,23 +136,23 @@ def compute_limits(
 ) -> tuple[StopReason, ClassFrontier]:
     """Return why the limits of a class end before or at S = ``last``, and the limits.
 
-    They end at :data:`~sccl.synth.common.step_limits.MAX_STEPS` as well.
+    They also end at :data:`~sccl.synth.common.step_limits.MAX_STEPS`.
 
     Args:
-        begin: start time, by ``time.perf_counter``.
+        begin: Start time on the clock of ``time.perf_counter``.
     """
     run = _LimitSweep(of, folder, notify)
-    ceiling = max(MAX_STEPS, of.bounds.steps)  # where the first is too large, that is complained of
+    ceiling = max(MAX_STEPS, of.bounds.steps)  # the first S is always tried, for its error
     stopped = run.run_until(min(last, ceiling))
     return stopped, run.frontier(stopped, time.perf_counter() - begin)
 
 
 @dataclass(slots=True)
 class _LimitSweep:
-    """The limits of a class as far as they are computed.
+    """The limits of a class that have been computed.
 
     Attributes:
-        packed: of every S that was looked at.
+        packed: Limits and packings of every S so far.
     """
 
     algorithm_class: PackingClass
@@ -163,7 +163,7 @@ class _LimitSweep:
 
     @property
     def is_timed_out(self) -> bool:
-        """Return whether seconds determined some packing."""
+        """Return whether the time limit influenced some packing."""
         return any(packed.is_timed_out for packed in self.packed)
 
     @property
@@ -171,7 +171,7 @@ class _LimitSweep:
         return all(packed.limit.is_exact for packed in self.packed)
 
     def run_until(self, last: int) -> StopReason:
-        """Look at numbers of steps until ``last``; return why it stopped."""
+        """Compute limits of numbers of steps up to ``last``. Return why this stopped."""
         bounds = self.algorithm_class.bounds
         try:
             for steps in (
@@ -195,7 +195,7 @@ class _LimitSweep:
             point = LimitPoint.from_limit(limit, self.algorithm_class.bounds)
             seconds = time.perf_counter() - started
             self.points.append(replace(point, missing_reason=INTERRUPTED, seconds=seconds))
-            point = self.with_algorithm(point)  # the user may interrupt, which leaves the other
+            point = self.with_algorithm(point)  # an interrupt here keeps the earlier point
             self.points[-1] = replace(point, seconds=time.perf_counter() - started)
             self.notify(self.points[-1])
         return limit
@@ -232,19 +232,19 @@ class _LimitSweep:
 
 @dataclass(frozen=True, slots=True)
 class _CollectiveClass(PackingClass):
-    """All algorithms of a collective; of allreduce, compositions of equal halves."""
+    """All algorithms of a collective. For allreduce: compositions of equal phases."""
 
     spec: Spec
     solve: InstanceSolver
 
     def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
-        """Return the limit of a number of steps, begun with that of a step less."""
+        """Return the limit of a number of steps, started from that of one step less."""
         return step_limit(self.topology, self.spec, steps, self.bounds, self.seconds, earlier)
 
     def algorithm(
         self, packed: LimitWithPacking, *, is_known: bool, is_late: bool
     ) -> tuple[AnyAlgorithm, str] | None:
-        """Return one of few chunks, or the packing's; of few only where the limits are certain."""
+        """Return an algorithm of few chunks if limits are certain, or the packing's algorithm."""
         solve = self.solve if is_known or not is_late else None
         return round_to_algorithm(
             packed,

@@ -1,4 +1,4 @@
-"""The limits of R/C by number of steps, the packings they are known by, and limits for sweeps."""
+"""The limits of R/C by number of steps, the packings that prove them, and limits for sweeps."""
 
 from __future__ import annotations
 
@@ -51,11 +51,12 @@ ranks: ``mesh:8x8`` takes 15 s, and ``dgx1`` needs 3 million up to its last poin
 
 @dataclass(frozen=True, slots=True)
 class LimitWithPacking:
-    """The limit of a number of steps, and the packings that it is known by.
+    """The limit of a number of steps, and the packings that prove it.
 
     Attributes:
-        packings: of the dual, by machine it is solved on. None where trees are not packed.
-        direct: then, an algorithm of the dual that was found without.
+        packings: Packings of the dual, one for each machine it is solved on. Empty: the limit was
+            found without packings.
+        direct: Algorithm of the dual that was found without packings.
     """
 
     limit: StepLimit
@@ -64,7 +65,7 @@ class LimitWithPacking:
 
     @property
     def is_timed_out(self) -> bool:
-        """Return whether seconds ended it: its packing is then another on another day."""
+        """Return whether the time limit ended it, so that its packing is not reproducible."""
         return any(packing.is_timed_out for packing in self.packings)
 
 
@@ -74,7 +75,7 @@ def packing_proof(
     """Return the proof of a packing's lower bound.
 
     Args:
-        cuts: the proof of an earlier bound, which is used if prices prove no more.
+        cuts: Proof of an earlier bound. It is returned if prices prove no more.
     """
     of = packing.problem
     if cuts is not None and not packing.prices:
@@ -88,15 +89,15 @@ def packing_proof(
 def step_bound(
     topology: Topology, spec: Spec, steps: int, bounds: AlgorithmBounds
 ) -> StepLimit | None:
-    """Return a lower bound for algorithms of S = ``steps``, by cuts through time and bandwidth.
+    """Return a lower bound for algorithms of S = ``steps``, from cuts through time and bandwidth.
 
     None: cuts do not apply to such a collective.
 
     Args:
-        bounds: of the same collective.
+        bounds: Bounds of the same collective.
 
     Raises:
-        ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
+        ParameterError: Fewer steps than the latency bound, or (allreduce) an odd number.
     """
     dual = dual_of(spec)
     _check_steps(spec, steps, bounds, dual.phases)
@@ -114,7 +115,7 @@ def step_bound(
 def _cut_proof(
     phase: DualPhase, dual: Dual, bounds: AlgorithmBounds, steps: int
 ) -> LimitProof | None:
-    """Return the proof by cuts through time on a phase's machine, or else by bandwidth.
+    """Return the proof from cuts through time on a phase's machine, or else from bandwidth.
 
     None: cuts do not apply to such a collective.
     """
@@ -140,15 +141,15 @@ def _cut_proof(
 def _limit_without_packing(
     topology: Topology, phase: DualPhase, dual: Dual, proof: LimitProof | None, steps: int
 ) -> LimitWithPacking | None:
-    """Return the limit without a packing, if chunks are one flow, or ranks are too many.
+    """Return a limit without a packing, if chunks form a single flow, or there are many ranks.
 
     None: a packing gives more.
 
     Args:
-        proof: proof of a lower bound.
+        proof: Proof of a lower bound.
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.constructions import scatter_flow  # noqa: PLC0415 - likewise
+    from sccl.synth.constructions import scatter_flow  # noqa: PLC0415 - loads CP-SAT
 
     if proof is None or dual.phases > 1:
         return None
@@ -175,11 +176,11 @@ def _limit_by_construction(
 ) -> LimitWithPacking | None:
     """Return bounds for an allgather or alltoall on many ranks. None: a packing gives more.
 
-    The lower bound is the bandwidth bound, for any number of steps, and the result for fewer steps
-    is an upper one.
+    The lower bound is the bandwidth bound, which holds for any number of steps. The result for
+    fewer steps is an upper bound.
 
     Raises:
-        TooLargeError: there is no construction, and a packing would be too large.
+        TooLargeError: There is no construction, and a packing would be too large.
     """
     machine, unit = phase.topology, dual.spec.at(dual.spec.unit)
     if machine.ranks <= MAX_SEARCH_RANKS:
@@ -201,9 +202,10 @@ def _limit_by_construction(
 
 
 def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
-    """Return whether an allgather or alltoall is small enough for its packing. Others are.
+    """Return whether a collective is small enough for its packing.
 
-    Trees of allgather are sought one by one, and ways of alltoall for each pair of ranks.
+    Only allgather and alltoall can be too large: trees of an allgather are searched one by one, and
+    routes of an alltoall for each pair of ranks.
     """
     if not (unit.is_allgather or unit.is_alltoall):
         return True
@@ -216,14 +218,15 @@ def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
 def _construct_broadcast(
     machine: Topology, unit: Collective, relaxation: TimedRelaxation
 ) -> tuple[Fraction, Algorithm | None]:
-    """Return the smallest R/C of broadcast constructions, and the algorithm, if not too long.
+    """Return the smallest R/C of broadcast constructions, and the algorithm if it is not too long.
 
-    Trees with congestion prices take seconds: they are grown only if others are not near.
+    Trees with congestion prices take seconds: they are constructed only if no other construction is
+    near the bound.
     """
     from sccl.synth.constructions import rip_up_trees  # noqa: PLC0415 - loads CP-SAT
-    from sccl.synth.constructions.hypercube_tree import hypercube_broadcast  # noqa: PLC0415 - likewise
-    from sccl.synth.constructions.pipelined_trees import disjoint_trees, pipelined_broadcast  # noqa: PLC0415 - likewise
-    from sccl.synth.constructions.scatter_allgather import scatter_then_allgather  # noqa: PLC0415 - likewise
+    from sccl.synth.constructions.hypercube_tree import hypercube_broadcast  # noqa: PLC0415 - loads CP-SAT
+    from sccl.synth.constructions.pipelined_trees import disjoint_trees, pipelined_broadcast  # noqa: PLC0415 - loads OR-Tools
+    from sccl.synth.constructions.scatter_allgather import scatter_then_allgather  # noqa: PLC0415 - loads CP-SAT
 
     candidates: list[tuple[Fraction, Algorithm | None]] = []
     halves, disjoint = scatter_then_allgather(machine, unit), disjoint_trees(machine, unit)
@@ -242,10 +245,10 @@ def _construct_broadcast(
 
 
 def extra_broadcast_steps(topology: Topology, spec: Spec, fewest: int) -> int | None:
-    """Return more steps of a broadcast that are worth a look. None: none are.
+    """Return a larger number of steps for a broadcast that is worth computing. None: there is none.
 
-    Those of a scatter and an allgather; where these are not at hand, twice the fewest, in which
-    trees that share no lane may pipeline chunks.
+    It is that of a scatter and an allgather. If these are not available, it is twice the smallest
+    number of steps, with which trees that share no lane can pipeline chunks.
     """
     if has_packing_limits(topology, spec):
         return None
@@ -264,7 +267,8 @@ def extra_broadcast_steps(topology: Topology, spec: Spec, fewest: int) -> int | 
 def _dual_bandwidth_bound(dual: Dual, bounds: AlgorithmBounds, phase: DualPhase) -> Fraction:
     """Return the bandwidth bound of a phase, per C of the dual.
 
-    On one-way links allreduce has two machines, and the bound may be that of the other one.
+    On one-way links an allreduce has two machines, and the bound may be that of the other machine.
+    It is then 0.
     """
     is_applicable = dual.phases == 1 or phase.topology.reversed().same_capacities(phase.topology)
     return bounds.bandwidth * dual.chunk_factor / dual.phases if is_applicable else Fraction(0)
@@ -282,14 +286,14 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     """Return the limit of R/C for S = ``steps``, and the packings that prove it.
 
     Args:
-        bounds: of the same collective.
-        seconds: time after which the bounds so far are returned. By default only effort ends it.
-        effort: limit on effort, the same on every machine.
-        earlier: the limit of a step (of the dual) less, to start from.
+        bounds: Bounds of the same collective.
+        seconds: Time after which the bounds so far are returned. By default only effort ends it.
+        effort: Limit on effort, the same on every machine.
+        earlier: Limit of one step (of the dual) less, to start from.
 
     Raises:
-        ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
-        TooLargeError: there are too many ranks, links and steps.
+        ParameterError: Fewer steps than the latency bound, or (allreduce) an odd number.
+        TooLargeError: There are too many ranks, links and steps.
     """
     from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415
 
@@ -324,9 +328,10 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
 
 
 def has_packing_limits(topology: Topology, spec: Spec) -> bool:
-    """Return whether limits are those of packings: not where all want the same of too many ranks.
+    """Return whether limits are those of packings.
 
-    There trees are grown one after the other, and cuts through time bound them.
+    They are not if too many ranks want the same chunks. Trees are then constructed one after the
+    other, and cuts through time bound them.
     """
     from sccl.synth.constructions.rip_up_trees import has_single_class  # noqa: PLC0415 - loads NumPy
 
@@ -336,7 +341,7 @@ def has_packing_limits(topology: Topology, spec: Spec) -> bool:
 
 
 def _check_steps(spec: Spec, steps: int, bounds: AlgorithmBounds, phases: int) -> None:
-    """Complain of a number of steps that no limit is computed for."""
+    """Check that limits are computed for a number of steps."""
     check_min_steps(steps, spec, bounds, "steps")
     if steps % phases:
         raise ParameterError(
@@ -352,14 +357,14 @@ def _check_max_steps(steps: int) -> None:
 
 
 def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None:
-    """Check that a limit can be computed, before anything is: bounds alone may take a minute.
+    """Check that a limit can be computed, before anything else: bounds alone may take a minute.
 
     Args:
-        steps: S. None: as few as any algorithm has.
+        steps: S. None: the smallest S of an algorithm.
 
     Raises:
-        UnreachableError: a chunk cannot reach a rank that wants it.
-        TooLargeError: so many ranks, links and steps that it cannot be computed.
+        UnreachableError: A chunk cannot reach a rank that wants it.
+        TooLargeError: There are too many ranks, links and steps.
     """
     from sccl.synth.packing.by_steps.solve import make_pricer  # noqa: PLC0415 - loads NumPy
 
@@ -376,7 +381,7 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
 
 
 class PackingLimits:
-    """The limits of a collective on a machine, each starting from the result for a step less."""
+    """The limits of a collective on a machine, each started from the result for one step less."""
 
     def __init__(
         self,
@@ -402,7 +407,7 @@ class PackingLimits:
     def step_limit(self, steps: int) -> StepLimit:
         """Return the limit of R/C for S = ``steps``, or bounds around it."""
         if not has_packing_limits(self.topology, self.spec):
-            bound = self.quick_bound(steps)  # trees that are grown say nothing more of it
+            bound = self.quick_bound(steps)  # constructed trees do not raise the lower bound
             if bound is not None:
                 return bound
         self.latest_limit = step_limit(
@@ -416,10 +421,10 @@ class PackingLimits:
         return self.latest_limit.limit
 
     def count_refuted_vectors(self, question: Question) -> int:
-        """Return how many round vectors a packing bound refutes, if it refutes all of an instance.
+        """Return the number of refuted round vectors if packing bounds refute all of an instance.
 
-        With the rounds of each step given, the packing problem bounds C. If every way to spread R
-        over the steps packs fewer chunks, there is no algorithm. 0: it could not be shown so.
+        With the rounds of each step given, the packing problem bounds C. If every distribution of R
+        over the steps packs fewer chunks, there is no algorithm. 0: this was not shown.
         """
         return next(
             filter(None, (_count_refuted_vectors(question, i) for i in question.instances)), 0
@@ -428,7 +433,7 @@ class PackingLimits:
     def separating_prices(
         self, instance: Instance, rounds: tuple[int, ...], units: float
     ) -> tuple[StepPrices, float]:
-        """Return prices at which the trees of all chunks cost more than these rounds buy."""
+        """Return prices at which the trees of all chunks cost more than these rounds can buy."""
         from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415
 
         goal = Fraction(1, instance.collective.chunks)
@@ -440,7 +445,7 @@ class PackingLimits:
 
 
 def _count_refuted_vectors(question: Question, instance: Instance) -> int:
-    """Return how many round vectors of an instance bounds refute if it is all of them, else 0."""
+    """Return the number of round vectors of an instance if bounds refute all of them, else 0."""
     if not is_priced_without_search(instance.topology, instance.collective):
         return 0
     unit = question.dual.spec.at(question.dual.spec.unit)
@@ -456,7 +461,7 @@ def _count_refuted_vectors(question: Question, instance: Instance) -> int:
 
 
 def _rounds_to_exceed(packing: PackingProblem, goal: Fraction, most_rounds: int) -> int:
-    """Return the rounds that prove a packing problem's optimum larger than ``goal``. 0: none do."""
+    """Return the rounds of pricing that prove the optimum larger than ``goal``. 0: none do."""
     from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415 - loads the LP solver
 
     try:

@@ -1,4 +1,4 @@
-"""An algorithm of a number of steps at the limit of R/C, or near it."""
+"""An algorithm of a given number of steps at the limit of R/C, or near it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LIMIT_UNKNOWN = StopReason(StopKind.BUDGET, "effort ended before the limit was 
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return an algorithm of S steps that no other of as many has a smaller R/C than, or nearly.
+    """Return an algorithm of S steps with the smallest R/C for this S, or nearly.
 
-    It is made of a packing alone, without a search for few chunks.
+    It is made from a packing alone, without a search for few chunks.
 
     Raises:
-        InputError: the options do not fit the request.
-        KeyboardInterrupt: the user interrupted.
+        InputError: The options do not fit the request.
+        KeyboardInterrupt: The user interrupted.
     """
     topology, spec = request.topology, request.spec
     if options.trees:
@@ -59,8 +59,8 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
     """Return an allreduce by trees of S steps at the infimum of its class, or near it.
 
     Raises:
-        ParameterError: it is no allreduce, or of too many ranks.
-        KeyboardInterrupt: the user interrupted.
+        ParameterError: The collective is not an allreduce, or has too many ranks.
+        KeyboardInterrupt: The user interrupted.
     """
     from sccl.synth.packing.by_steps.round_steps import multiply_out  # noqa: PLC0415
     from sccl.synth.packing.by_steps.solve import solve_packing  # noqa: PLC0415

@@ -1,9 +1,9 @@
-"""From a packing of timed trees to algorithms that attain it: multiplied out, or of few chunks.
+"""Convert a packing of timed trees to algorithms that attain it: by multiplication or few chunks.
 
-By complementary slackness an algorithm at the limit uses no other trees than those that are
-cheapest at prices that prove the limit. There are many of these, most of which no packing needs.
-The trees that are cheapest after small perturbations of all prices are usually enough for an
-integral solution, mostly at the fewest chunks for which R is integral.
+By complementary slackness, an algorithm at the limit only uses trees that are cheapest at prices
+that prove the limit. There are many such trees, and a packing needs few of them. The trees that are
+cheapest after small perturbations of all prices are usually enough for an integral solution, mostly
+with the smallest number of chunks for which R is integral.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ TreeParts = dict[ChunkClass, dict[TimedSends, Fraction]]
 
 
 def multiply_out(packing: Packing, most_chunks: int | None = None) -> Algorithm | None:
-    """Return an algorithm with R/C = ``packing.upper``, verified.
+    """Return a verified algorithm with R/C = ``packing.upper``.
 
-    The packing represents its mean under all symmetries. Each of them is applied, and C is the
-    smallest that makes all parts integral. None if the group or the algorithm would be too large to
-    write down, or if a step carries nothing (then fewer steps are as good).
+    The packing represents its mean under all symmetries. Each symmetry is applied, and C is the
+    smallest number that makes all parts integral. None: the group or the algorithm would be too
+    large to write down, or a step carries nothing (then fewer steps are as good).
 
     Args:
-        most_chunks: the largest C to write down. None: no limit.
+        most_chunks: Largest C to write down. None: no limit.
     """
     parts = _average_over_group(packing)
     if parts is None:
@@ -62,9 +62,9 @@ def multiply_out(packing: Packing, most_chunks: int | None = None) -> Algorithm 
 
 
 def round_to_multiple(packing: Packing, times: int) -> Algorithm | None:
-    """Return an algorithm near the limit with C = ``times`` times that of the problem, judged.
+    """Return a verified algorithm near the limit with C = ``times`` times that of the problem.
 
-    Each class gives its trees whole numbers of chunks near their parts. None as for
+    Each class assigns to its trees whole numbers of chunks near their parts. None: see
     :func:`multiply_out`.
     """
     parts = _average_over_group(packing)
@@ -72,7 +72,7 @@ def round_to_multiple(packing: Packing, times: int) -> Algorithm | None:
 
 
 def build_algorithm(problem: PackingProblem, parts: TreeParts, times: int) -> Algorithm | None:
-    """Return the algorithm in which each tree carries its part of the chunks, rounded."""
+    """Return the algorithm in which each tree carries its rounded part of the chunks."""
     if problem.collective.num_chunks * times > MAX_REFINED_SENDS:
         return None
     collective = replace(
@@ -112,9 +112,9 @@ def build_algorithm(problem: PackingProblem, parts: TreeParts, times: int) -> Al
 
 
 def _reduced_sends(tree: TimedSends, ranks: int, group: frozenset[Rank]) -> TimedSends:
-    """Return the sends of trees up and down that are reduced where they arrive.
+    """Return the sends of tree pairs that the receiver reduces.
 
-    They are those of ranks that do not know all contributions yet, which a group has.
+    They are the sends of ranks that do not have the contributions of the whole group yet.
     """
     knows = [1 << rank if rank in group else 0 for rank in range(ranks)]
     full_mask = sum(knows)
@@ -130,7 +130,7 @@ def _reduced_sends(tree: TimedSends, ranks: int, group: frozenset[Rank]) -> Time
 
 
 def _largest_remainders(parts: list[Fraction], total: int) -> list[int]:
-    """Return whole numbers that add up to ``total``, near its parts: largest remainders first."""
+    """Return whole numbers with sum ``total`` near given parts, by largest remainders."""
     counts = [int(part * total) for part in parts]
     order = sorted(range(len(parts)), key=lambda i: (counts[i] - parts[i] * total, i))
     for i in order[: total - sum(counts)]:
@@ -139,7 +139,7 @@ def _largest_remainders(parts: list[Fraction], total: int) -> list[int]:
 
 
 def group_elements(problem: PackingProblem) -> list[Permutation] | None:
-    """Return the whole group, breadth first; None if it is large."""
+    """Return all elements of the symmetry group, breadth first. None: it is too large."""
     identity = tuple(range(problem.topology.ranks))
     group = {identity: None}
     for element in (queue := [identity]):
@@ -154,7 +154,7 @@ def group_elements(problem: PackingProblem) -> list[Permutation] | None:
 
 
 def _average_over_group(packing: Packing) -> TreeParts | None:
-    """Return, per class of chunks, its timed trees and their parts: the mean over the group."""
+    """Return the timed trees of each class of chunks and their parts, averaged over the group."""
     problem = packing.problem
     group = group_elements(problem)
     if group is None:
@@ -172,7 +172,7 @@ def _average_over_group(packing: Packing) -> TreeParts | None:
 
 
 def _rounds_per_step(problem: PackingProblem, parts: TreeParts) -> list[Fraction]:
-    """Return the rounds per C of each step."""
+    """Return the rounds of each step, divided by C."""
     load: dict[tuple[Edge, int], Fraction] = defaultdict(Fraction)
     for key, trees in parts.items():
         chunks = Fraction(len(problem.collective.chunk_classes()[key]), problem.collective.chunks)
@@ -215,14 +215,14 @@ _STRATEGY = Strategy(workers=1)
 def round_to_few_chunks(
     packing: Packing, proof: LimitProof, effort: float = TOTAL_EFFORT_UNITS
 ) -> Algorithm | None:
-    """Return an algorithm at a limit with few chunks, judged. None: none is found.
+    """Return a verified algorithm at a limit with few chunks. None: none is found.
 
     Args:
-        proof: of the limit, on the packing's machine.
-        effort: after which no further C is looked at.
+        proof: Proof of the limit, on the packing's machine.
+        effort: Effort after which no further C is tried.
 
     Raises:
-        KeyboardInterrupt: the user interrupted. The solver has been stopped.
+        KeyboardInterrupt: The user interrupted. The solver has been stopped.
     """
     if not packing.is_exact:
         return None
@@ -230,7 +230,7 @@ def round_to_few_chunks(
     min_chunks = unit * (packing.upper * unit).denominator
     while min_chunks * packing.upper < packing.problem.steps:
         min_chunks += unit * (packing.upper * unit).denominator
-    spent = {False: 0.0, True: 0.0}  # each has effort of its own: neither finds all that is there
+    spent = {False: 0.0, True: 0.0}  # separate budgets: each kind of pricing finds other trees
     for (disturbed, multiples), quickly in product(_PERTURBATION_TRIES, spent):
         integral_trees = IntegerPacking(packing, proof, disturbed, quickly)
         for times in multiples:
@@ -247,14 +247,14 @@ def round_to_few_chunks(
 
 @dataclass
 class IntegerPacking:
-    """The trees of a packing and others as cheap, and integral solutions of them.
+    """The trees of a packing and others as cheap, and integral solutions with them.
 
     Attributes:
-        packing: at its limit.
-        proof: its proof, on the same machine.
-        perturbations: number of perturbations of prices, to find trees.
-        is_quick: whether to use fast trees for them, which need not be cheapest.
-        spent: effort of the last C.
+        packing: Packing at its limit.
+        proof: Proof of the limit, on the same machine.
+        perturbations: Number of perturbations of prices for finding trees.
+        is_quick: Whether these trees come from quick pricing, which need not find a cheapest one.
+        spent: Effort for the last C.
     """
 
     packing: Packing
@@ -264,10 +264,10 @@ class IntegerPacking:
     spent: float = field(default=0.0, init=False)
 
     def find_algorithm(self, chunks: int, effort: float = STEP_EFFORT) -> Algorithm | None:
-        """Return an algorithm at the limit with C = ``chunks``, judged. None: none is found.
+        """Return a verified algorithm at the limit with C = ``chunks``. None: none is found.
 
         Raises:
-            KeyboardInterrupt: the user interrupted. The solver has been stopped.
+            KeyboardInterrupt: The user interrupted. The solver has been stopped.
         """
         problem, trees = self.packing.problem, self._trees
         times, rounds = Fraction(chunks, problem.collective.chunks), chunks * self.packing.upper
@@ -309,7 +309,7 @@ class IntegerPacking:
 
     @cached_property
     def _trees(self) -> dict[ChunkClass, list[TimedSends]]:
-        """Return, by class, trees as cheap as any; none: the group is large, or prices are."""
+        """Return the cheapest trees of each class. Empty: the group or the prices are too large."""
         problem, group = self.packing.problem, group_elements(self.packing.problem)
         prices = self._prices(group) if group else None
         if group is None or prices is None:
@@ -333,7 +333,7 @@ class IntegerPacking:
         return {key: list(class_trees) for key, class_trees in made.items()}
 
     def _perturbed_trees(self, prices: IntArray) -> Iterator[tuple[int, StepTree]]:
-        """Yield trees of commodities: known ones, and cheapest ones at perturbed prices."""
+        """Yield (commodity, tree): known trees, and cheapest trees at perturbed prices."""
         problem = self.packing.problem
         yield from self.packing.trees
         drawn = random.Random(_SEED)  # noqa: S311 - a sample, not a secret
@@ -356,9 +356,9 @@ class IntegerPacking:
                 yield number, cheapest[1]
 
     def _prices(self, group: list[Permutation]) -> IntArray | None:
-        """Return the prices of the proof by link and step: whole, and the same on images.
+        """Return the proof's prices, symmetrized and integral, shape (links, steps).
 
-        None: as whole numbers they would be too large.
+        None: the integers would be too large.
         """
         problem, proof = self.packing.problem, self.proof
         priced: dict[tuple[Edge, int], Fraction] = defaultdict(Fraction)
@@ -393,14 +393,14 @@ _TreeVariables = dict[tuple[Edge, int], IntVar]
 
 
 def round_to_palindrome(packing: Packing, effort: float = SWEEP_EFFORT) -> Algorithm | None:
-    """Return an allreduce by trees with R/C = ``packing.upper``, judged; None if none is found.
+    """Return a verified allreduce by trees with R/C = ``packing.upper``. None: none is found.
 
     Args:
-        packing: of a problem whose trees go up and down. In process groups none is looked for.
-        effort: units for all attempts together: the same result on every run.
+        packing: Packing of a problem with tree pairs. In process groups the result is None.
+        effort: Limit for all attempts together, so that every run has the same result.
 
     Raises:
-        KeyboardInterrupt: the user interrupted. The solver has been stopped.
+        KeyboardInterrupt: The user interrupted. The solver has been stopped.
     """
     problem = packing.problem
     topology = problem.topology
@@ -420,7 +420,7 @@ def round_to_palindrome(packing: Packing, effort: float = SWEEP_EFFORT) -> Algor
 
 
 def _palindromes(total: int, steps: int) -> Iterator[tuple[int, ...]]:
-    """Yield the palindromes of whole numbers from 1 that add up to ``total``, even ones first."""
+    """Yield the palindromes of positive integers with sum ``total``, the most even ones first."""
 
     def halves(left: int, parts: int) -> Iterator[tuple[int, ...]]:
         """Yield the first halves: ``parts`` numbers that sum to ``left``."""
@@ -441,11 +441,11 @@ def _palindromes(total: int, steps: int) -> Iterator[tuple[int, ...]]:
     yield from sorted(round_vectors, key=lambda vector: (max(vector) - min(vector), vector))
 
 
-@lru_cache(maxsize=4)  # sweeps and limits of a comparison ask for the same
+@lru_cache(maxsize=4)  # sweeps and limits of a comparison make the same call
 def _search_rounds(
     problem: PackingProblem, chunks: int, rounds: tuple[int, ...], effort: float
 ) -> tuple[Algorithm | None, float]:
-    """Return an algorithm with these rounds per step, if one is found, and the effort it took."""
+    """Return an algorithm with these rounds per step (None: none is found), and the effort."""
     model = CpModel()
     short = problem.steps // 2
     long = problem.steps - short
@@ -477,7 +477,7 @@ def _search_rounds(
 
 
 def _root_variables(model: CpModel, problem: PackingProblem, pairs: int) -> Iterator[list[IntVar]]:
-    """Yield, per pair, which rank is its root: in equal shares where all ranks are alike."""
+    """Yield the root variables of each pair. If all ranks are alike, each gets an equal share."""
     ranks = problem.topology.ranks
     alike = len(rank_orbits(problem.topology, problem.symmetries)) == 1
     for pair in range(pairs):
@@ -491,7 +491,7 @@ def _root_variables(model: CpModel, problem: PackingProblem, pairs: int) -> Iter
 def _tree_variables(
     model: CpModel, problem: PackingProblem, root: list[IntVar], steps: int
 ) -> _TreeVariables:
-    """Return the variables of a timed tree out of a root: whether it takes a link in a step."""
+    """Return the variables of a timed tree from a root: whether it uses a link in a step."""
     tree = {(edge, s): model.new_bool_var("") for edge in problem.edges for s in range(steps)}
     into: dict[int, list[Edge]] = defaultdict(list)
     for edge in problem.edges:
@@ -508,7 +508,7 @@ def _tree_variables(
 def _pair_sends(
     up: _TreeVariables, down: _TreeVariables, turn: int
 ) -> Iterator[tuple[Edge, int, bool, IntVar]]:
-    """Yield (link, step, reduce, used) of a chunk that goes up a tree's reverse, and down one."""
+    """Yield (link, step, reduce, used) of a chunk that is reduced and then broadcast by trees."""
     for ((u, v), s), used in up.items():
         yield (v, u), turn - 1 - s, True, used
     for (edge, s), used in down.items():

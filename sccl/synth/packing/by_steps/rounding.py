@@ -1,4 +1,4 @@
-"""Algorithms that attain a limit of R/C, or are near it: of few chunks, or from a packing."""
+"""Algorithms at or near a limit of R/C: with few chunks, or from a packing."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def round_to_algorithm(
     from_packing: bool = True,
     few_chunks: bool = True,
 ) -> tuple[AnyAlgorithm, str] | None:
-    """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
+    """Return an algorithm at the limit with few chunks, else a multiplied packing, else one near.
 
-    With it comes the method that made it. None: it is too large to be written down.
+    The second result is the method that made it. None: it is too large to be written down.
 
     Args:
-        solve: None: no search for few chunks.
-        from_packing: whether the packing may be written down.
-        few_chunks: whether to search for algorithms with few chunks.
+        solve: Solver for instances with few chunks. None: they are not searched.
+        from_packing: Whether the packing may be written down.
+        few_chunks: Whether to search for algorithms with few chunks.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     from sccl.synth.packing.by_steps.round_steps import (  # noqa: PLC0415
         REDUCED_EFFORT_UNITS,
@@ -63,10 +63,10 @@ def round_to_algorithm(
     topology = algorithm.topology if algorithm else packings[0].problem.topology
     if limit.proofs[0].on_reversed:
         topology = topology.reversed()
-    if algorithm is not None:  # of as few chunks as flows have, or the best that is known
+    if algorithm is not None:  # with the fewest chunks of a flow, or the best known algorithm
         recovered = _recover_original(algorithm, topology, dual)
         return None if recovered is None else (recovered, "construction")
-    is_single = len(packings) == 1 and from_packing  # not two that have to agree in C and in rounds
+    is_single = len(packings) == 1 and from_packing  # two packings need not agree in C and rounds
     multiplied = multiply_out(packings[0]) if is_single else None
     units = REDUCED_EFFORT_UNITS if multiplied else TOTAL_EFFORT_UNITS
     searched = is_single and few_chunks
@@ -94,7 +94,7 @@ def round_to_algorithm(
 
 
 def _construct_directly(packing: Packing) -> AnyAlgorithm | None:
-    """Return an algorithm that needs no search, if there is one with the packing's R/C."""
+    """Return a constructed algorithm with the packing's R/C. None: there is none."""
     of = packing.problem
     made = construct_algorithm(of.topology, of.collective, of.steps)
     return made if made and made.bandwidth_cost == packing.upper else None
@@ -103,9 +103,9 @@ def _construct_directly(packing: Packing) -> AnyAlgorithm | None:
 def _recover_original(
     algorithm: AnyAlgorithm, topology: Topology, dual: Dual
 ) -> AnyAlgorithm | None:
-    """Return the algorithm of the collective that was asked for, from one of its dual.
+    """Return the algorithm of the original collective from an algorithm of its dual.
 
-    One that is large as it is given, by symmetry. None: it would be too large.
+    A large algorithm remains represented by its symmetry. None: it would be too large.
     """
     if not dual.is_identity and algorithm.num_sends > MAX_SENDS:
         return None
@@ -121,7 +121,7 @@ def _recover_original(
 
 
 def round_approximately(packing: Packing) -> Algorithm | None:
-    """Return an algorithm near a packing, of as many chunks as can well be written down."""
+    """Return an algorithm near a packing, with the most chunks that can be written down."""
     from sccl.synth.packing.by_steps.round_steps import round_to_multiple  # noqa: PLC0415 - loads the LP solver
 
     return next(

@@ -1,8 +1,9 @@
 """The limit of R/C for a number of steps, by column generation between an LP and exact pricing.
 
-Every round of prices gives a lower bound (the cost of the cheapest trees), every solution of the LP
-an upper one (a packing). Floats only propose: when they meet, when no tree improves them, or when
-effort ends, the last basis is solved in fractions, and trees are priced at its exact prices once.
+Every round of prices gives a lower bound (the cost of the cheapest trees). Every solution of the LP
+gives an upper bound (a packing). Floating-point results are only proposals: when the bounds meet,
+when no tree improves them, or when effort ends, the last basis is solved in fractions, and trees
+are priced once at its exact prices.
 
 Prices prove a limit, and :mod:`sccl.prove.check.constraint_prices` checks them. In every step, the
 sum over constraints of price times capacity per round is at most 1. So the capacity of R rounds
@@ -56,16 +57,15 @@ class Packing:
     """Shares of timed trees, and the bounds on the limit of R/C for S steps.
 
     Attributes:
-        lower: no algorithm of S steps has a smaller R/C.
+        lower: Lower bound on R/C of all algorithms of S steps.
         upper: R/C of the packing. Equal to ``lower`` if the limit is known.
-        shares: sum to 1 per commodity.
-        prices: proof of ``lower``, unless the bandwidth bound proves it (then empty).
-        rounds: rounds of column generation.
-        effort: effort spent, independent of the clock.
-        trees: by commodity, all that were priced on the way.
-        is_timed_out: whether seconds ended it, so that the shares depend on the load of the
-            machine.
-            The bounds hold, but nothing is written from such a packing.
+        shares: Shares of trees, with sum 1 for each commodity.
+        prices: Proof of ``lower``. Empty: the bandwidth bound proves it.
+        rounds: Number of rounds of column generation.
+        effort: Effort spent, independent of the clock.
+        trees: All trees that were priced, as (commodity, tree).
+        is_timed_out: Whether the time limit ended the search, so that the shares depend on the load
+            of the machine. The bounds hold, but no algorithm is written from such a packing.
     """
 
     problem: PackingProblem
@@ -94,18 +94,18 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, and a sta
     most_rounds: int | None = None,
     effort: float = LIMIT_EFFORT,
 ) -> Packing:
-    """Return a packing that is the limit of its problem, or near it if effort or time runs out.
+    """Return a packing at the limit of its problem, or near it if effort or time runs out.
 
     Args:
-        floor: a proved lower bound: the bandwidth bound, or the limit of more steps.
-        seconds: time after which no further round is begun. By default only effort ends it.
-        earlier: the limit of the same problem with a step less, to start from.
-        target: stop once the lower bound exceeds this, or cannot.
-        most_rounds: limit on column generation. Unlike seconds it is the same on every machine.
-        effort: limit on effort, also the same on every machine.
+        floor: Proved lower bound: the bandwidth bound, or the limit of more steps.
+        seconds: Time after which no further round starts. By default only effort ends the search.
+        earlier: Packing of the same problem with one step less, to start from.
+        target: Stop once the lower bound exceeds this value, or cannot exceed it.
+        most_rounds: Limit on column generation. Unlike seconds, it is the same on every machine.
+        effort: Limit on effort, also the same on every machine.
 
     Raises:
-        KeyboardInterrupt: the user interrupted. The solvers have been stopped.
+        KeyboardInterrupt: The user interrupted. The solvers have been stopped.
     """
     begin = time.perf_counter()
     deadline = begin + seconds
@@ -132,7 +132,7 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, and a sta
             break
         if len(columns.master.columns) > known_columns:
             continue
-        try:  # once more, if exact fractions have shown a gap that floats do not
+        try:  # continue if exact fractions show a gap that floats do not
             if has_gap or not columns.improve(solution):
                 break
         except TimeoutError:
@@ -153,7 +153,7 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, and a sta
 
 
 def step_slots(problem: PackingProblem) -> TimeSlots:
-    """Return steps as slots with a delay of 1: each lasts as long as the rounds that it takes."""
+    """Return steps as slots with a delay of 1, each as long as its number of rounds."""
     steps = problem.steps
     grows = np.array(problem.round_spreads, np.float64).T
     arrive = np.tile(np.arange(1, steps + 1), (len(problem.edges), 1))
@@ -164,14 +164,14 @@ def step_slots(problem: PackingProblem) -> TimeSlots:
 def _constraint_prices(
     problem: PackingProblem, prices: Iterable[tuple[int, int, Fraction]]
 ) -> StepPrices:
-    """Return the prices of all constraints of some resources, by the constraints' names."""
+    """Return the prices of resources as prices of their constraints, sorted by name and step."""
     named = [(key, s, price) for i, s, price in prices for key in problem.resources[i].keys]
     return tuple(sorted(named, key=lambda priced: (constraint_name(priced[0]), priced[1])))
 
 
 @dataclass(frozen=True, slots=True)
 class TreeShare:
-    """A timed tree of a commodity, and which part of the commodity's chunks takes it."""
+    """A timed tree of a commodity, and the fraction of the commodity's chunks that use it."""
 
     commodity: int
     tree: StepTree
@@ -196,19 +196,19 @@ class Pricer(Protocol):
 
     @property
     def spent(self) -> float:
-        """Return the effort of all that has been done, the same on every machine."""
+        """Return the effort spent so far, the same on every machine."""
         ...
 
     def exact(self, prices: IntArray) -> tuple[int, StepTree, *tuple[StepTree, ...]]:
         """Return the cost of a cheapest tree, the tree, and perhaps other cheap trees.
 
         Raises:
-            TimeoutError: that took too long.
+            TimeoutError: The search took too long.
         """
         ...
 
     def quick(self, prices: IntArray) -> tuple[int, StepTree]:
-        """Return a tree and its cost, at little effort. Not always a cheapest."""
+        """Return a cheap tree and its cost, with little effort. It need not be a cheapest one."""
         ...
 
 
@@ -238,11 +238,11 @@ def make_pricer(
 
 
 class ColumnGeneration:
-    """The LP over the trees so far, the pricers that add to it, and the best bound they proved.
+    """The LP over the trees so far, the pricers that add trees, and the best bound they proved.
 
     Args:
-        floor: a proved lower bound to begin with.
-        deadline: of ``time.perf_counter()``, after which no pricing goes on.
+        floor: Proved lower bound to start with.
+        deadline: Deadline for pricing on the clock of ``time.perf_counter()``.
     """
 
     def __init__(self, problem: PackingProblem, floor: Fraction, deadline: float) -> None:
@@ -263,7 +263,7 @@ class ColumnGeneration:
 
     @property
     def spent(self) -> float:
-        """Return the effort of all that has been done. No clock has a part in it."""
+        """Return the effort spent so far, independent of the clock."""
         return self.master.spent + sum(price.spent for price in self.pricers)
 
     def start(self) -> None:
@@ -273,9 +273,9 @@ class ColumnGeneration:
             self.master.add(i, price.quick(even)[1])
 
     def warm_start(self, packing: tuple[TreeShare, ...]) -> None:
-        """Put the trees of a packing with a step less into the LP, with an idle step anywhere.
+        """Add the trees of a packing with one step less to the LP, with an idle step anywhere.
 
-        Eight times fewer rounds in all, over broadcast on DGX-1 for S = 2 to 8.
+        This takes eight times fewer rounds in total for broadcast on DGX-1 with S = 2 to 8.
         """
         for share in packing:
             for idle in range(self.problem.steps):
@@ -292,9 +292,9 @@ class ColumnGeneration:
         return integral_prices
 
     def price(self, integral_prices: NDArray[np.int64], scale: int) -> int:
-        """Add cheapest trees at these prices; return how many are new.
+        """Add cheapest trees at these prices. Return how many are new.
 
-        The bound from below is raised, if they can.
+        The lower bound is raised if the prices prove a larger one.
         """
         costs: IntArray = self.resource_uses.T @ integral_prices
         added, bound = 0, Fraction(0)
