@@ -55,7 +55,7 @@ def quick_tree_family(  # noqa: PLR0913, PLR0917 - independent inputs
 
     Args:
         topology: Machine with at most
-            :data:`sccl.synth.packing.by_steps.allreduce_trees.MAX_RANKS` ranks.
+            :data:`sccl.synth.limits.MAX_CUT_RANKS` ranks.
         spec: Allreduce, of all ranks or in process groups.
         last: Largest S.
         others: (S, R/C) of other families. Values that are no better are not searched for long.
