@@ -51,11 +51,11 @@ Files = Annotated[
 Only = Annotated[
     list[str] | None,
     typer.Option(
-        help="Contenders to include: pareto,limits,limits-time,taccl,tacos,teccl (as the verbs "
-        "of these names), gathered, or classical algorithms ('sccl synth list'). Repeatable."
+        help="Methods to include: pareto,limits,limits-time ('synth fastest'),taccl,tacos,teccl,"
+        "gathered, or classical algorithms ('sccl synth list'). Repeatable."
     ),
 ]
-Without = Annotated[list[str] | None, typer.Option(help="Contenders to exclude. Repeatable.")]
+Without = Annotated[list[str] | None, typer.Option(help="Methods to exclude. Repeatable.")]
 Alpha = Annotated[
     AlphaModel,
     typer.Option(
@@ -226,6 +226,10 @@ def _print(console: Console, shown: CompareOutput) -> None:
         names = ", ".join(single_line(system.name) for system in undefined)
         text = f"  not defined for {shown.collective}: {names}"
         console.print(text, markup=False, soft_wrap=True)
+    measured = {system.name for system in shown.systems if system.times}
+    for name, text in _METHODS.items():
+        if name in measured:
+            console.print(f"{name}: {text}", markup=False, soft_wrap=True)
     if shown.ended:
         console.print(f"[yellow]{shown.ended}: these are partial results.[/]")
     if unreached:
@@ -241,6 +245,13 @@ def _print(console: Console, shown: CompareOutput) -> None:
         console.print(f"{prefix}{single_line(shown.tuner.command)}", markup=False, soft_wrap=True)
     if shown.plot:
         console.print(f"picture: {single_line(shown.plot)}", markup=False, soft_wrap=True)
+
+
+_METHODS = {
+    "limits-time": "the method of 'sccl synth fastest'",
+    "gathered": "an allgather of all inputs, which each rank then reduces",
+}
+"""Descriptions of methods whose names are no verbs."""
 
 
 def _winners_table(shown: CompareOutput) -> Table:
