@@ -72,6 +72,6 @@ def _print_question(console: Console, certificate: LoadedCertificate, *, is_only
 
 
 def _print(console: Console, verdict: Verdict) -> None:
-    colour = _COLORS[verdict.state]
-    line = f"[{colour}]{verdict.state:9}[/] {escape(verdict.claim)}: "
+    color = _COLORS[verdict.state]
+    line = f"[{color}]{verdict.state:9}[/] {escape(verdict.claim)}: "
     console.print(line + escape(printable(verdict.detail)), soft_wrap=True)

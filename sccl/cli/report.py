@@ -165,7 +165,7 @@ def _without_surrogates(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """The report of a failure: a word in a colour, a sentence, and the exit code."""
+    """The report of a failure: a word in a color, a sentence, and the exit code."""
 
     kind: str
     word: str

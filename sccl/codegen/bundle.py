@@ -149,8 +149,8 @@ def build_bundle(
     )
     entries = []
     for name, each in lowered.items():
-        modelled = [_model_program(lowering, costs, slot_bytes) for lowering in each]
-        entries.append(BundleEntry(name, tuple(each), choose_switch_points(modelled, protocols)))
+        modeled = [_model_program(lowering, costs, slot_bytes) for lowering in each]
+        entries.append(BundleEntry(name, tuple(each), choose_switch_points(modeled, protocols)))
     return Bundle(sizes[0], tuple(entries), _common_bus_ids(algorithms))
 
 

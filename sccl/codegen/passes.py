@@ -241,13 +241,13 @@ def _slot_spans(program: Program) -> list[dict[int, tuple[int, int]]]:
 def _color_slots(spans: Mapping[int, tuple[int, int]]) -> dict[int, int]:
     busy: list[tuple[int, int]] = []  # (last step, new number)
     free: list[int] = []
-    colours: dict[int, int] = {}
+    colors: dict[int, int] = {}
     for index, (first, last) in sorted(spans.items(), key=lambda item: (item[1][0], item[0])):
         while busy and busy[0][0] < first:
             heapq.heappush(free, heapq.heappop(busy)[1])
-        colours[index] = heapq.heappop(free) if free else len(busy)
-        heapq.heappush(busy, (last, colours[index]))
-    return colours
+        colors[index] = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (last, colors[index]))
+    return colors
 
 
 def _rename_slots(line: Instruction, rank: int, renamed: list[dict[int, int]]) -> Instruction:

@@ -194,11 +194,11 @@ def _entry_switches(
         raise _outdated_error()
     direct = (algorithm.direct for each in project.collectives for algorithm in each.algorithms)
     slot_bytes = gpu_slot_bytes(max(program.scratch_slots for program in direct))
-    modelled = [
+    modeled = [
         _model_program(algorithm, project.ranks, machine, slot_bytes)
         for algorithm in entry.algorithms
     ]
-    return choose_switch_points(modelled, project.protocols)
+    return choose_switch_points(modeled, project.protocols)
 
 
 def _model_program(

@@ -31,7 +31,7 @@ class StandingPart(Part, frozen=True, kw_only=True):
 
 
 class ComparedSystemPart(Part, frozen=True, kw_only=True):
-    """A synthesiser, a classical algorithm, or a file."""
+    """A synthesizer, a classical algorithm, or a file."""
 
     name: str
     what: Literal["synthesiser", "baseline", "file"]

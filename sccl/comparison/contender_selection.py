@@ -98,9 +98,9 @@ def build_contenders(
         files: Plan of each file.
         on_progress: Progress callback: description of the current search.
     """
-    synthesisers, entrants = registry.names(), list[Contender]()
+    synthesizers, entrants = registry.names(), list[Contender]()
     for name in names:
-        if name in synthesisers:
+        if name in synthesizers:
             entrants.append(_synthesizer_contender(contest, name, on_progress))
         else:
             entrants.append(

@@ -32,7 +32,7 @@ NCCL_ALGORITHMS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "p
 ASSUMPTIONS = (
     "times come from sccl's model with optimal pipelining; NCCL divides and pipelines differently",
     "tree: two binary trees of all ranks; NCCL's are chains within a node",
-    "protocol: simple, the only one that modelled times describe",
+    "protocol: simple, the only one that modeled times describe",
     f"channels: {DEFAULT_CHANNELS}, which leaves NCCL its own number, as -1 does not",
     "not compared: nvls and collnet, which need switches that add up",
 )

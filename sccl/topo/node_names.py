@@ -51,7 +51,7 @@ def parse_rank(topology: Topology, name: str | int) -> int:
         if number not in range(topology.ranks) and name in topology.labels:
             raise ParameterError(
                 f"topology {topology.name!r} has no rank {number}, expected 0 to "
-                f"{topology.ranks - 1}; the one labelled {name!r} is rank "
+                f"{topology.ranks - 1}; the one labeled {name!r} is rank "
                 f"{topology.labels.index(name)}"
             )
         return number

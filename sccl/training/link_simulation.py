@@ -3,11 +3,11 @@
 Each motif sends the messages of its carrier, step after step, over the routes of its cost model. A
 step begins after all arrivals of the previous one. Links (:mod:`sccl.sim`) serve the messages of
 concurrent motifs in order of arrival. Incast increases the bytes, as in the cost model. A motif
-alone around a switch therefore takes its modelled time. On other topologies the cost model is an
+alone around a switch therefore takes its modeled time. On other topologies the cost model is an
 approximation, and this simulation is the reference.
 
 A plan may take longer than it claims for two reasons, which are reported separately: a motif alone
-takes longer than modelled (:func:`simulate_in_isolation`), and messages wait for other motifs. A
+takes longer than modeled (:func:`simulate_in_isolation`), and messages wait for other motifs. A
 plan counts the average load of a motif on a link, but its messages come in bursts. A step that
 waits for a burst of another motif ends later, and so do all later steps, although the average load
 fits. The fluid model does not show this either.

@@ -61,7 +61,7 @@ class PlanSettings:
         max_motifs: Largest number of parts of a collective.
         memory_bytes: Limit for held results. 0: none.
         bitwise: Whether collectives keep their order of reduction.
-        measured: Measured times instead of modelled ones.
+        measured: Measured times instead of modeled ones.
         planner: Planner of schedules for small machines with links between ranks. None: none.
         merge_bytes: Largest size of collectives that may be merged. 0: none.
 
@@ -102,7 +102,7 @@ class PlanSettings:
 
     @property
     def costs(self) -> str:
-        """Return the digest of the table of measured times. Empty: times are modelled."""
+        """Return the digest of the table of measured times. Empty: times are modeled."""
         return "" if self.measured is None else self.measured.digest
 
     @property

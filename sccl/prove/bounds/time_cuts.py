@@ -297,8 +297,8 @@ class _CutSearch:
         ranks: Iterable[int] = range(self.topology.ranks)
         if self.topology.ranks > MAX_CENTERS:
             ranks = rank_orbits(self.topology, automorphisms(self.topology, self.collective))
-        for centre in (centres := list(ranks)[:MAX_CENTERS]):
-            yield from self._radius_cuts(centre)
+        for center in (centers := list(ranks)[:MAX_CENTERS]):
+            yield from self._radius_cuts(center)
         everyone = frozenset(self.nodes)
         if self.is_allreduce:  # single ranks: the R/C bound if links differ in speed
             yield from self._group_cuts([frozenset([rank]) for rank in range(self.topology.ranks)])
@@ -317,9 +317,9 @@ class _CutSearch:
                 for left in lefts:
                     for sources, goals in self._distant_ranks(left):
                         yield from self._class_cuts(left, sources, goals)
-                for centre in inside.intersection(centres):  # data from outside pass on
+                for center in inside.intersection(centers):  # data from outside pass on
                     for left in lefts:
-                        yield from self._root_cuts(left, centre)
+                        yield from self._root_cuts(left, center)
 
     def _groupings(self) -> Iterator[list[frozenset[int]]]:
         """Yield partitions of the nodes: by chassis, and by components of fast links."""
@@ -337,13 +337,13 @@ class _CutSearch:
             if len(groups) > 1:
                 yield groups
 
-    def _root_cuts(self, left: frozenset[int], centre: int) -> Iterator[TimeCut]:
+    def _root_cuts(self, left: frozenset[int], center: int) -> Iterator[TimeCut]:
         """Yield crossings of one rank's data over a cut: all, and those of the farthest peer."""
-        singleton, is_left = frozenset([centre]), centre in left
+        singleton, is_left = frozenset([center]), center in left
         far = (
-            self.distances[centre]
+            self.distances[center]
             if is_left
-            else {r: to.get(centre, -1) for r, to in self.distances.items()}
+            else {r: to.get(center, -1) for r, to in self.distances.items()}
         )
         beyond = [r for r in range(self.topology.ranks) if (r in left) != is_left]
         others = [frozenset(self.nodes)]
@@ -367,20 +367,20 @@ class _CutSearch:
             for changes in self._capacities(entering):
                 yield TimeCut(share, changes, tuple(groups))
 
-    def _radius_cuts(self, centre: int) -> Iterator[TimeCut]:
+    def _radius_cuts(self, center: int) -> Iterator[TimeCut]:
         """Yield the crossings of all cuts by distance from a rank."""
-        out_of = self.distances[centre]
+        out_of = self.distances[center]
         into = {
-            node: self.distances[node][centre]
+            node: self.distances[node][center]
             for node in self.nodes
-            if centre in self.distances[node]
+            if center in self.distances[node]
         }
         everyone = frozenset(self.nodes)
         ranks = range(self.topology.ranks)
         for distances, outward in ((out_of, True), (into, False)):
             farthest = max(ranks, key=lambda r: (distances.get(r, -1), -r))
             balls = [
-                frozenset([centre]),  # the rank alone, in case its links have no alpha
+                frozenset([center]),  # the rank alone, in case its links have no alpha
                 *(
                     frozenset(node for node, far in distances.items() if far <= radius)
                     for radius in sorted(set(distances.values()))[:-1]
@@ -388,7 +388,7 @@ class _CutSearch:
             ]
             for ball in dict.fromkeys(balls):
                 left = ball if outward else everyone - ball
-                singleton, farthest_set = frozenset([centre]), frozenset([farthest])
+                singleton, farthest_set = frozenset([center]), frozenset([farthest])
                 yield from self._class_cuts(left, singleton if outward else everyone, everyone)
                 yield from self._class_cuts(left, everyone, everyone if outward else singleton)
                 source, goal = (singleton, farthest_set) if outward else (farthest_set, singleton)

@@ -1,1 +1,1 @@
-"""Allreduce over all of its classes: the results of other synthesisers in one frontier."""
+"""Allreduce over all of its classes: the results of other synthesizers in one frontier."""

@@ -22,7 +22,7 @@ from sccl.synth.baselines.pattern.spanning_trees import (
 from sccl.synth.common.contract import Request
 
 NAME = "double-binary-tree"
-SOURCE = "Sanders, Speck, Traeff, Parallel Computing 35(12), 2009, edges not coloured"
+SOURCE = "Sanders, Speck, Traeff, Parallel Computing 35(12), 2009, edges not colored"
 
 
 def two_trees(ranks: int) -> tuple[SpanningTree, SpanningTree]:

@@ -78,7 +78,7 @@ class Request:
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The options of a synthesiser, in addition to the request. Each field has a default.
+    """The options of a synthesizer, in addition to the request. Each field has a default.
 
     The ``Meta`` of a field has its range and help, from which the options of the verb, the
     arguments of the Python function, and the reference derive (see :mod:`sccl.core.option_fields`).

@@ -69,8 +69,8 @@ def load(name: str) -> Synthesizer:
         UnknownNameError: There is no synthesizer of that name.
     """
     if name not in names():
-        hint = f"the synthesisers are {', '.join(names())}"
-        raise unknown_name("synthesiser", name, names(), hint)
+        hint = f"the synthesizers are {', '.join(names())}"
+        raise unknown_name("synthesizer", name, names(), hint)
     package = _PLANNERS[name].rpartition(".")[0]
     options = importlib.import_module(f"{package}.options")
     return _Member(options.NAME, options.SOURCE, options.FEATURES, options.Options)
@@ -124,7 +124,7 @@ def _verified_result(
         JudgeError: It is not.
         ContradictionError: It takes less time than the lower bound of the synthesizer.
     """
-    made, made_by = result.plan, f"synthesiser {synthesizer.NAME!r}"
+    made, made_by = result.plan, f"synthesizer {synthesizer.NAME!r}"
     asked = request.spec.at(made.collective.chunks)
     if made.topology != request.topology or made.collective != asked:
         raise JudgeError(f"{made_by} gave a plan of another topology or collective")

@@ -48,8 +48,8 @@ def build_sends(
         return None
     for most_first in (True, False):
         per_step = _spread_rounds(rounds, steps, most_first=most_first)
-        if (colours := _color_edges(needs, lanes, per_step)) is not None:
-            return tuple(per_step), _sends_along(machine, colours)
+        if (colors := _color_edges(needs, lanes, per_step)) is not None:
+            return tuple(per_step), _sends_along(machine, colors)
     return None
 
 
@@ -155,12 +155,12 @@ def _color_edges(needs: IntArray, lanes: IntArray, rounds: list[int]) -> IntArra
     return None if left.any() else colors
 
 
-def _sends_along(machine: CayleyMachine, colours: IntArray) -> list[Send]:
+def _sends_along(machine: CayleyMachine, colors: IntArray) -> list[Send]:
     """Return the sends of rank 0's chunks, from the link of each row in each step."""
     moves = np.array(machine.moves)
-    positions = np.zeros(colours.shape[1], dtype=np.int64)
+    positions = np.zeros(colors.shape[1], dtype=np.int64)
     sent = []
-    for step, links in enumerate(colours):
+    for step, links in enumerate(colors):
         rows = np.flatnonzero(links >= 0)
         targets = moves[links[rows], positions[rows]]
         chunks = rows * machine.group.ranks

@@ -175,11 +175,11 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
     if not has_translations and collective.is_allgather:
         name, algorithm, best = _best_allgather(instance, among)
     if collective.is_alltoall and algorithm is None:
-        coloured = cost_without_search(instance.topology, collective) if has_translations else None
-        if coloured is None or not coloured.is_optimal:
+        colored = cost_without_search(instance.topology, collective) if has_translations else None
+        if colored is None or not colored.is_optimal:
             name, algorithm, best = _best_alltoall(instance, among)
-        if coloured and coloured.steps == instance.steps:
-            best = min(coloured.bandwidth, best or coloured.bandwidth)
+        if colored and colored.steps == instance.steps:
+            best = min(colored.bandwidth, best or colored.bandwidth)
     seconds = time.perf_counter() - begin
     if algorithm is not None and algorithm.rounds <= instance.rounds:
         first, *rest = algorithm.rounds_per_step

@@ -81,9 +81,7 @@ def extend_to_switches(topology: Topology, image: Permutation) -> Permutation | 
     told_apart = 0
     while True:  # each round refines the colors, or is the last
         numbers: dict[object, int] = {}
-        source, target = (
-            _refine_colors(topology, colours, numbers) for colours in (source, target)
-        )
+        source, target = (_refine_colors(topology, colors, numbers) for colors in (source, target))
         if len(numbers) == told_apart:
             break
         told_apart = len(numbers)
@@ -98,16 +96,16 @@ def extend_to_switches(topology: Topology, image: Permutation) -> Permutation | 
 
 
 def _refine_colors(
-    topology: Topology, colours: Sequence[object], numbers: dict[object, int]
+    topology: Topology, colors: Sequence[object], numbers: dict[object, int]
 ) -> list[object]:
     """Return the colors of switches, refined by their neighbors. Ranks keep their colors."""
     around: dict[int, list[object]] = {}
     for k in topology.links:
         cost = (k.lanes, k.alpha_us, k.gb_per_s)
-        around.setdefault(k.src, []).append((0, cost, str(colours[k.dst])))
-        around.setdefault(k.dst, []).append((1, cost, str(colours[k.src])))
-    refined = list(colours)
-    for node in range(topology.ranks, len(colours)):
-        key = (str(colours[node]), tuple(sorted(around.get(node, []))))  # type: ignore[type-var]
+        around.setdefault(k.src, []).append((0, cost, str(colors[k.dst])))
+        around.setdefault(k.dst, []).append((1, cost, str(colors[k.src])))
+    refined = list(colors)
+    for node in range(topology.ranks, len(colors)):
+        key = (str(colors[node]), tuple(sorted(around.get(node, []))))  # type: ignore[type-var]
         refined[node] = numbers.setdefault(key, len(numbers)) + topology.ranks
     return refined

@@ -378,7 +378,7 @@ class SketchedPhase:
             self.target,
             (self.lower_bound,),
             STRATEGY,
-            lambda better: self.accept(single_batches(better), "neighbourhoods"),
+            lambda better: self.accept(single_batches(better), "neighborhoods"),
             min_units=TRIAL_EFFORT,
             allowed_routes=frozenset(pairs) if kept else None,
         )

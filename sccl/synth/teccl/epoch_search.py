@@ -188,7 +188,7 @@ class EpochSearch:
                 f"{problem.collective.name} of {problem.ranks} ranks in "
                 f"{format_count(count, 'epoch')} of "
                 f"{self.epochs.length_us:g} us takes {size} variables, at most {MAX_VARIABLES} are "
-                "modelled: give longer epochs, fewer chunks, or the continuous model"
+                "modeled: give longer epochs, fewer chunks, or the continuous model"
             )
 
 

@@ -206,7 +206,7 @@ def epoch_length_us(problem: SchedulingProblem, epoch: str, multiplier: int) -> 
     if fastest * unit_us > MAX_EPOCHS * length:
         raise ParameterError(
             f"epoch is {epoch} us: no link of topology {problem.topology.name!r} passes a chunk in "
-            f"{format_count(MAX_EPOCHS, 'epoch')}, the most that are modelled; the fastest takes "
+            f"{format_count(MAX_EPOCHS, 'epoch')}, the most that are modeled; the fastest takes "
             f"{float(fastest * unit_us):g} us: give that, or 'fastest'"
         )
     return length

@@ -108,8 +108,8 @@ class _ColoredGraph:
         self.colors: list[tuple[object, ...]] = []
         self.edges: list[tuple[int, int]] = []
 
-    def vertex(self, colour: tuple[object, ...]) -> int:
-        self.colors.append(colour)
+    def vertex(self, color: tuple[object, ...]) -> int:
+        self.colors.append(color)
         return len(self.colors) - 1
 
     def join(self, a: int, b: int) -> None:
@@ -120,7 +120,7 @@ class _ColoredGraph:
         """Return permutations of the vertices that generate all symmetries, by BLISS in igraph."""
         import igraph  # noqa: PLC0415 - slow to load, and few commands need it
 
-        number = {colour: i for i, colour in enumerate(sorted(set(self.colors), key=str))}
+        number = {color: i for i, color in enumerate(sorted(set(self.colors), key=str))}
         graph = igraph.Graph(n=len(self.colors), edges=self.edges)
         result: list[list[int]] = graph.automorphism_group(color=[number[c] for c in self.colors])
         return result
@@ -278,7 +278,7 @@ def _translation(sides: tuple[int, ...], dimension: int) -> Permutation:
     return tuple(number[moved(place)] for place in places)
 
 
-def _rotation(sides: tuple[int, ...], centre: int) -> Permutation:
+def _rotation(sides: tuple[int, ...], center: int) -> Permutation:
     """Return a rotation about a rank that moves every direction.
 
     Among sides of the same length, each direction maps to the next one, and the last maps to the
@@ -287,7 +287,7 @@ def _rotation(sides: tuple[int, ...], centre: int) -> Permutation:
     """
     places = _coordinates(sides)
     number = {place: i for i, place in enumerate(places)}
-    middle = places[centre]
+    middle = places[center]
     blocks: dict[int, list[int]] = {}
     for d, side in enumerate(sides):
         blocks.setdefault(side, []).append(d)

@@ -100,7 +100,7 @@ def run_under_plan(
         folder = Path(name)
         environment = {} if output is None else {RECORD: name}
         if plan is not None:
-            from sccl.torch_backend.jobs.compile_plan import compile_file  # noqa: PLC0415 - loads synthesisers
+            from sccl.torch_backend.jobs.compile_plan import compile_file  # noqa: PLC0415 - loads synthesizers
 
             environment[SCRIPT] = str(folder / "script.json")
             write_atomically(folder / "script.json", format_script(compile_file(plan)))

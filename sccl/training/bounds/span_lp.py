@@ -154,15 +154,15 @@ def verify_span_bound(program: SpanProgram, prices: SpanPrices) -> int:
     return max(0, ceil(Fraction(gained, FULL_SHARE * around))) if around else 0
 
 
-def _balance_flows(arcs: Sequence[Arc], flow: Sequence[int], count: int, centre: int) -> list[int]:
-    """Return conserved flows: missing flow is added along paths from and to a centre."""
+def _balance_flows(arcs: Sequence[Arc], flow: Sequence[int], count: int, center: int) -> list[int]:
+    """Return conserved flows: missing flow is added along paths from and to a center."""
     completed, excess = list(flow), [0] * count
     for arc, amount in zip(arcs, flow, strict=True):
         excess[arc.before] -= amount
         excess[arc.after] += amount
     for turned in (False, True):
-        parent: dict[int, int] = {centre: -1}  # the first arc of the path to the centre
-        order = [centre]
+        parent: dict[int, int] = {center: -1}  # the first arc of the path to the center
+        order = [center]
         by: dict[int, list[int]] = defaultdict(list)
         for k, arc in enumerate(arcs):
             by[arc.before if turned else arc.after].append(k)

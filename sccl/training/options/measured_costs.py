@@ -1,4 +1,4 @@
-"""Read tables of measured costs of collectives, which replace modelled ones.
+"""Read tables of measured costs of collectives, which replace modeled ones.
 
 A row has the time of a collective with an option. The option names a channel and a carrier, such as
 ``gpu ring``. Between measured sizes, times are interpolated linearly in logarithms. A size that is

@@ -130,7 +130,7 @@ class MotifCosts:
         Args:
             channel: Number of the channel.
             item_bytes: Bytes of an element.
-            told_ns: Duration to use, in nanoseconds. None: the measured or modelled one.
+            told_ns: Duration to use, in nanoseconds. None: the measured or modeled one.
 
         Raises:
             UnreachableError: The channel does not join ranks that send to one another.
@@ -267,9 +267,9 @@ class MotifCosts:
         Args:
             ranks: Ranks whose streams the motif uses.
             channel: Number of the channel.
-            ps: Modelled duration in picoseconds, without the launch.
+            ps: Modeled duration in picoseconds, without the launch.
             occupied: Bytes on each link of the channel.
-            took: Duration in nanoseconds with the launch, instead of the modelled one.
+            took: Duration in nanoseconds with the launch, instead of the modeled one.
         """
         fabric_channel = self.fabric.channels[channel]
         reckoned = ceil(fabric_channel.launch_us * 1000) + -(-ps // _PS_PER_NS)

@@ -63,7 +63,7 @@ class OptionSettings:
         bitwise: Whether only options with the default order of reduction are kept.
         recipes: Recipes to try. None: chosen by collective.
         planner: Planner of schedules for small machines with links between ranks. None: none.
-        measured: Measured times instead of modelled ones.
+        measured: Measured times instead of modeled ones.
         complementary: Whether this planner also offers options on remainders of a channel.
     """
 

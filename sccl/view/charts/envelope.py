@@ -52,14 +52,14 @@ def envelope_curve(parts: Sequence[EnvelopePart], axes: Mapping[str, Any]) -> Ch
         axes: Channels of ``size`` and ``time``.
     """
     rows = [
-        {"size": size, "time": part.time_us(size), "part": str(i), "colour": part.color}
+        {"size": size, "time": part.time_us(size), "part": str(i), "color": part.color}
         for i, part in enumerate(parts)
         for size in _samples(part)
     ]
     return (
         alt.Chart(theme.chart_rows(rows))
         .mark_line(strokeWidth=_WIDTH, opacity=0.55, strokeCap="round")
-        .encode(**axes, detail="part:N", color=alt.Color("colour:N", scale=None))
+        .encode(**axes, detail="part:N", color=alt.Color("color:N", scale=None))
     )
 
 
@@ -79,13 +79,13 @@ def family_strip(
             {
                 "size": group[0].from_bytes, "until": group[-1].to_bytes, "time": frame.y[0],
                 "top": top, "middle": frame.values((left + right) / 2, 0)[0], "height": middle,
-                "text": family if fits else "", "family": family, "colour": group[0].color,
+                "text": family if fits else "", "family": family, "color": group[0].color,
             }
         )  # fmt: skip
     base = alt.Chart(theme.chart_rows(rows))
     return [
         base.mark_rect(stroke="white", opacity=1).encode(
-            **axes, x2="until:Q", y2="top:Q", color=alt.Color("colour:N", scale=None),
+            **axes, x2="until:Q", y2="top:Q", color=alt.Color("color:N", scale=None),
             tooltip=["family:N"],
         ),
         base.mark_text(color="white", baseline="middle", fontSize=theme.TEXT).encode(

@@ -130,7 +130,7 @@ def _labels(
 ) -> list[ChartType]:
     """Return the layer of labels: the exact R/C of every point that has space for it."""
     names = [frontier.name for frontier in frontiers]
-    colours = theme.series_scale(names, theme.COLORS).range
+    colors = theme.series_scale(names, theme.COLORS).range
     points = {
         (p.steps, p.cost, i): str(p.cost)
         for i, frontier in enumerate(frontiers)
@@ -138,18 +138,18 @@ def _labels(
     }
     wanted = [(frame.pixels(s, float(c)), text) for (s, c, _), text in points.items()]
     rows = []
-    for ((_, _, i), text), centre in zip(
+    for ((_, _, i), text), center in zip(
         points.items(), place_labels(wanted, frame, taken), strict=True
     ):
-        if centre:
-            x, y = frame.values(*centre)
-            rows.append({"steps": x, "cost": y, "text": text, "colour": colours[i]})
+        if center:
+            x, y = frame.values(*center)
+            rows.append({"steps": x, "cost": y, "text": text, "color": colors[i]})
     if not rows:
         return []
     return [
         alt.Chart(theme.chart_rows(rows))
         .mark_text(fontSize=theme.TEXT, fontWeight="bold")
-        .encode(**axes(frame), text="text:N", color=alt.Color("colour:N", scale=None))
+        .encode(**axes(frame), text="text:N", color=alt.Color("color:N", scale=None))
     ]
 
 
@@ -232,12 +232,12 @@ def mark_layers(
 ) -> list[ChartType]:
     """Return the layers of the legend and of marks in the colors of their frontiers."""
     scale = theme.series_scale([frontier.name for frontier in frontiers], theme.COLORS)
-    colours = dict(zip(scale.domain, scale.range, strict=True))
+    colors = dict(zip(scale.domain, scale.range, strict=True))
     rows = []
     for mark in sorted(marks, key=lambda mark: -list(_MARKS).index(mark["state"])):
-        _, filled, colour = _MARKS[mark["state"]]
+        _, filled, color = _MARKS[mark["state"]]
         of_class = len(frontiers) > 1 and mark["state"] == _LIMIT
-        stroke = colours[mark["name"]] if of_class else colour or colours[mark["name"]]
+        stroke = colors[mark["name"]] if of_class else color or colors[mark["name"]]
         rows.append({**mark, "stroke": stroke, "inside": stroke if filled else "white"})
     kinds = [kind for kind in _MARKS if any(mark["state"] == kind for mark in marks)]
     shapes = alt.Scale(domain=kinds, range=[_MARKS[kind][0] for kind in kinds])
@@ -267,7 +267,7 @@ def _legend(kinds: Sequence[str], plain: str, frame: Frame) -> ChartType:
     legend = alt.Legend(orient="bottom", columns=3, symbolSize=90)
     strokes = [_MARKS[kind][2] or plain for kind in kinds]
     inside = [
-        colour if _MARKS[kind][1] else "white" for kind, colour in zip(kinds, strokes, strict=True)
+        color if _MARKS[kind][1] else "white" for kind, color in zip(kinds, strokes, strict=True)
     ]
     ranges = {"shape": [_MARKS[kind][0] for kind in kinds], "stroke": strokes, "fill": inside}
     at = {"steps": frame.x[0], "cost": frame.y[0]}

@@ -52,7 +52,7 @@ def utilization_chart(algorithm: Algorithm) -> ChartType:
         for name, row_shares in shares.items() for step, share in enumerate(row_shares)
     ]  # fmt: skip
     full = max([1.0, *(c["value"] for c in cells)])
-    colour = alt.Color(
+    color = alt.Color(
         "value:Q",
         title=["Chunks sent, share", "of the capacity", "(white: none)"],
         scale=alt.Scale(scheme=_SCHEME, domain=[0, full]),
@@ -60,7 +60,7 @@ def utilization_chart(algorithm: Algorithm) -> ChartType:
     )
     down = (title, list(shares))
     across = ("Step", range(algorithm.steps))
-    drawn = _heat_map(cells, across, down, _contrast_color("datum.value === 0", colour), full / 2)
+    drawn = _heat_map(cells, across, down, _contrast_color("datum.value === 0", color), full / 2)
     return _add_title(drawn, algorithm, "link utilization")
 
 
@@ -94,7 +94,7 @@ def arrival_chart(algorithm: Algorithm) -> ChartType:
     shown = range(min(collective.num_chunks, _MAX_ROWS, max(_MAX_CELLS // collective.ranks, 1)))
     cells = _arrivals(algorithm, shown)
     last = algorithm.steps - 1
-    colour = alt.Color(
+    color = alt.Color(
         "value:Q",
         title="Step of arrival",
         scale=alt.Scale(scheme=_SCHEME, domain=[0, max(last, 1)]),
@@ -106,9 +106,7 @@ def arrival_chart(algorithm: Algorithm) -> ChartType:
     )  # fmt: skip
     down = (f"Chunk{part}", [str(chunk) for chunk in shown])
     across = ("Rank", range(collective.ranks))
-    drawn = _heat_map(
-        cells, across, down, _contrast_color("datum.value === null", colour), last / 2
-    )
+    drawn = _heat_map(cells, across, down, _contrast_color("datum.value === null", color), last / 2)
     if _has_numbers(len(across[1]), len(shown)):
         return _add_title(drawn, algorithm, "arrival of chunks")
     note = "A dash: the chunk starts there. White: it never arrives there."
@@ -147,7 +145,7 @@ def _heat_map(
     cells: Sequence[dict[str, Any]],
     across: tuple[str, range],
     down: tuple[str, Sequence[str]],
-    colour: Any,
+    color: Any,
     dark: float,
 ) -> ChartType:
     """Return the layers of cells and, if there is space, of their texts.
@@ -156,7 +154,7 @@ def _heat_map(
         cells: rows with ``column``, ``row``, ``value`` and ``text``.
         across: title of columns, and their numbers.
         down: title of rows, and their names.
-        colour: color channel of values.
+        color: color channel of values.
         dark: value above which the text of a cell is white.
     """
     columns, rows = len(across[1]), len(down[1])
@@ -173,7 +171,7 @@ def _heat_map(
     }  # fmt: skip
     base = alt.Chart(theme.chart_rows(cells)).encode(**axes)
     drawn = base.mark_rect(stroke="white", strokeWidth=1 if y_step == 1 else 0).encode(
-        color=colour, tooltip=["row:N", "column:O", "text:N"]
+        color=color, tooltip=["row:N", "column:O", "text:N"]
     )
     if not _has_numbers(columns, rows):
         return alt.layer(drawn).properties(width=width, height=height)
@@ -184,9 +182,9 @@ def _heat_map(
     return alt.layer(drawn, numbers).properties(width=width, height=height)
 
 
-def _contrast_color(where: str, colour: alt.Color) -> Any:
+def _contrast_color(where: str, color: alt.Color) -> Any:
     """Return a color channel that is white in cells that satisfy the condition ``where``."""
-    return alt.when(where).then(alt.value("white")).otherwise(colour)
+    return alt.when(where).then(alt.value("white")).otherwise(color)
 
 
 def _width(columns: int) -> int:

@@ -129,13 +129,13 @@ def place_labels(
             candidates = (
                 c for c in options if all(math.dist(c, at) > math.dist(c, (x, y)) for at in others)
             )
-            centre = next(
+            center = next(
                 (c for c in candidates if _is_free(c, width, height, occupied, paper)), None
             )
-            if centre:
-                occupied.append(_centered_at(centre, width, height))
+            if center:
+                occupied.append(_centered_at(center, width, height))
                 break
-        centers.append(centre)
+        centers.append(center)
     return centers
 
 

@@ -171,7 +171,7 @@ def _bars(busy: LinkActivity, finish_us: float) -> ChartType:
     down = alt.Y("link:N", title="Link (from \u2192 to)", sort=list(busy.links),
                  scale=alt.Scale(domain=list(busy.links), paddingInner=0.25, paddingOuter=0.15),
                  axis=alt.Axis(labelFontSize=11, grid=False, ticks=False))  # fmt: skip
-    colours = alt.Color(
+    colors = alt.Color(
         "kind:N", title=None, legend=alt.Legend(orient="bottom", symbolType="square"),
         scale=alt.Scale(domain=kinds, range=["#9ecae1", theme.COLORS[1]]),
     )  # fmt: skip
@@ -180,7 +180,7 @@ def _bars(busy: LinkActivity, finish_us: float) -> ChartType:
         alt.Chart(theme.chart_rows(rows))
         .mark_bar(stroke="white", strokeWidth=0.6 if few else 0)
         .encode(
-            x=_time_axis(finish_us), x2="until:Q", y=down, color=colours,
+            x=_time_axis(finish_us), x2="until:Q", y=down, color=colors,
             tooltip=["link:N", "what:N", "time:Q", "until:Q"],
         )
     )  # fmt: skip

@@ -111,7 +111,7 @@ def _layers(
                    scale=alt.Scale(type="log", domain=[low, high], nice=False),
                    axis=alt.Axis(format=theme.NUMBERS, values=theme.decades(low, high))),
     }  # fmt: skip
-    colour = alt.Color("link:N", title=None, legend=theme.series_legend(names),
+    color = alt.Color("link:N", title=None, legend=theme.series_legend(names),
                        scale=theme.series_scale(names, theme.COLORS))  # fmt: skip
     words = list(_PACING_TEXT.values())
     shape = alt.Shape("pacing:N", title=None, scale=theme.series_scale(words, [*_SHAPES.values()]),
@@ -119,11 +119,11 @@ def _layers(
     dots = (
         alt.Chart(theme.chart_rows(points))
         .mark_point(size=36, opacity=0.75, strokeWidth=1.2)
-        .encode(**axes, color=colour, shape=shape,
+        .encode(**axes, color=color, shape=shape,
                 tooltip=["link:N", "pacing:N", "chunks:Q", "bytes:Q", "us:Q"])
     )  # fmt: skip
     fits = alt.Chart(theme.chart_rows(lines)).mark_line(strokeWidth=2).encode(
-        **axes, color=colour,
+        **axes, color=color,
         strokeDash=alt.StrokeDash("link:N", legend=None,
                                   scale=theme.series_scale(names, theme.DASHES)),
     )  # fmt: skip

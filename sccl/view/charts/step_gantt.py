@@ -140,8 +140,8 @@ def _row_axis(steps: StepPanel) -> Any:
 
 
 def _bars(steps: StepPanel, kinds: Sequence[str], *, legend: bool) -> ChartType:
-    colours = [_PALE] * (COMPUTATION in kinds)
-    colours += [theme.nth(theme.COLORS, k) for k in range(len(kinds) - len(colours))]
+    colors = [_PALE] * (COMPUTATION in kinds)
+    colors += [theme.nth(theme.COLORS, k) for k in range(len(kinds) - len(colors))]
     unit, scale = _unit(steps)
     since, until = f"from ({unit})", f"to ({unit})"
     rows: list[dict[str, Any]] = [
@@ -157,7 +157,7 @@ def _bars(steps: StepPanel, kinds: Sequence[str], *, legend: bool) -> ChartType:
         .encode(
             x=_time_axis(steps), x2="until:Q", y=_row_axis(steps),
             color=alt.Color("kind:N", title=None,
-                            scale=alt.Scale(domain=list(kinds), range=colours),
+                            scale=alt.Scale(domain=list(kinds), range=colors),
                             legend=alt.Legend(orient="bottom", symbolType="square", columns=5)
                             if legend else None),
             tooltip=["what:N", "row:N",

@@ -70,7 +70,7 @@ def step_panels(running: Sequence[RunningPlan]) -> list[StepPanel]:
     )
     if few or len(parts) < len(running) or 2 * length > longest:
         return [_build_panel(entry, 0, longest, entry.title, plan_notes(entry.plan, entry.timeline),
-                       labelled="" if few else None) for entry in running]  # fmt: skip
+                       labeled="" if few else None) for entry in running]  # fmt: skip
     iterations, enlarged = [], []
     for entry, (since, until) in zip(running, parts, strict=True):
         begin = round((since + until - length) / 2)
@@ -78,14 +78,14 @@ def step_panels(running: Sequence[RunningPlan]) -> list[StepPanel]:
         notes = plan_notes(entry.plan, entry.timeline)
         iterations.append(_build_panel(entry, 0, longest, entry.title, notes, outlined=window))
         title = f"{entry.title}: {layer}, enlarged"
-        enlarged.append(_build_panel(entry, *window, title, (), labelled=layer))
+        enlarged.append(_build_panel(entry, *window, title, (), labeled=layer))
     return [*iterations, *enlarged]
 
 
 def iteration_panel(entry: RunningPlan) -> StepPanel:
     """Return the panel of one iteration of a plan, with the ids of operations on its bars."""
     notes = plan_notes(entry.plan, entry.timeline)
-    return _build_panel(entry, 0, entry.timeline.period_ns, entry.title, notes, labelled="")
+    return _build_panel(entry, 0, entry.timeline.period_ns, entry.title, notes, labeled="")
 
 
 def _layers(timeline: StepTimeline) -> dict[str, tuple[int, int]]:
@@ -128,7 +128,7 @@ def _build_panel(  # noqa: PLR0913 - a plan, its part, and texts
     notes: Iterable[str],
     *,
     outlined: tuple[int, int] | None = None,
-    labelled: str | None = None,
+    labeled: str | None = None,
 ) -> StepPanel:
     """Return the panel of a part of a plan's timeline.
 
@@ -139,7 +139,7 @@ def _build_panel(  # noqa: PLR0913 - a plan, its part, and texts
         title: Title of the panel.
         notes: Sentences below the title.
         outlined: Part of the panel that another panel enlarges.
-        labelled: Layer whose name is omitted from the labels of its operations. None: no labels.
+        labeled: Layer whose name is omitted from the labels of its operations. None: no labels.
     """
     begin = iteration_start(entry.timeline, entry.timeline.first_periodic)
     inside = (s for s in entry.timeline.spans if s.end_ns > begin + since)
@@ -158,7 +158,7 @@ def _build_panel(  # noqa: PLR0913 - a plan, its part, and texts
             description = (
                 f"{span.op}: {_call_label(call)}, {option.recipe} {span.motif}, {motif.carrier}"
             )
-        label = "" if labelled is None else span.op.removeprefix(labelled).removeprefix("/")
+        label = "" if labeled is None else span.op.removeprefix(labeled).removeprefix("/")
         bars.append(
             StepBar(
                 row,
@@ -166,7 +166,7 @@ def _build_panel(  # noqa: PLR0913 - a plan, its part, and texts
                 (span.end_ns - begin) / 1000,
                 kind,
                 f"{description}, iteration {span.iteration}",
-                label or (span.op if labelled is not None else ""),
+                label or (span.op if labeled is not None else ""),
             )
         )
     marks = (

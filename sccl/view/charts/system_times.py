@@ -114,14 +114,14 @@ def comparison_chart(  # noqa: PLR0913 - data, quantity, and texts
     if all(line.name == BOUND for line in lines):
         raise ParameterError("there is nothing to draw: the lower bound is 0 at every size")
     frame = _frame(lines, measured)
-    labelled, notes = _split_labeled(lines, frame)
+    labeled, notes = _split_labeled(lines, frame)
     channels = _channels(lines, frame, measured, x_title)
     ends = [
         LineEnd(
             line.name + (" \u2191" if line.points[-1][1] > frame.y[1] else ""),
             line.points[-1], line.color, line.color if line.is_named else _GRAY_TEXT,
         )
-        for line in labelled
+        for line in labeled
     ]  # fmt: skip
     drawn = alt.layer(
         *_curves(lines, channels, is_single=_has_one_size(lines)),

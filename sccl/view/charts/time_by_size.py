@@ -204,9 +204,9 @@ def _envelope(lines: Sequence[_Line], first: float, last: float) -> list[Envelop
     for won in fastest_by_size(points, lines[0].costs):
         line, until = lines[won.index], min(won.to_bytes or last, last)
         if until > max(won.from_bytes, first):
-            colour = theme.nth(theme.COLORS, line.number - 1)
+            color = theme.nth(theme.COLORS, line.number - 1)
             start = max(won.from_bytes, first)
-            parts.append(EnvelopePart(line.name, colour, start, until, line.time_us))
+            parts.append(EnvelopePart(line.name, color, start, until, line.time_us))
     return parts
 
 
@@ -319,15 +319,15 @@ def _names(
             "size": frame.x[1],
             "time": frame.values(0, height)[1],
             "text": line.point.text + _family_of(line, several=several, families=families),
-            "colour": theme.nth(theme.COLORS, numbers.index(line.number) if several else i),
+            "color": theme.nth(theme.COLORS, numbers.index(line.number) if several else i),
         }
         for i, (line, height) in enumerate(zip(lines, spread, strict=False))
     ]
     if least_us:
         at = frame.values(0, spread[-1])[1]
-        rows.append({"size": frame.x[1], "time": at, "text": LOWER_BOUND, "colour": theme.INK})
+        rows.append({"size": frame.x[1], "time": at, "text": LOWER_BOUND, "color": theme.INK})
     return (
         alt.Chart(theme.chart_rows(rows))
         .mark_text(align="left", dx=6, fontSize=theme.TEXT)
-        .encode(**_axes(frame), text="text:N", color=alt.Color("colour:N", scale=None))
+        .encode(**_axes(frame), text="text:N", color=alt.Color("color:N", scale=None))
     )

@@ -72,15 +72,15 @@ def arrange(
     inside = [_group_drawing(group.members, neighbours, depth + 1) for group in all_groups]
     across, down = (max(_extent(d, axis) for d in inside) for axis in (0, 1))
     below = gap + _NAME * min(len(all_groups), _RING)
-    centres = _cell_centers(len(all_groups), across + gap, down + below, tall=depth % 2 == 1)
+    centers = _cell_centers(len(all_groups), across + gap, down + below, tall=depth % 2 == 1)
     cell = {node: group for group in all_groups for node in group.members}
     placed: Drawing = {}
     for _ in range(2):  # in the second pass, all other groups are already placed
-        for group, drawing, centre in zip(all_groups, inside, centres, strict=True):
+        for group, drawing, center in zip(all_groups, inside, centers, strict=True):
             for node in group.members:
                 placed.pop(node, None)
             options = [
-                {n: _translate(turn(*point), centre) for n, point in drawing.items()}
+                {n: _translate(turn(*point), center) for n, point in drawing.items()}
                 for turn in (
                     _TURNS if abs(_extent(drawing, 0) - _extent(drawing, 1)) < 0.2 else _TURNS[:4]
                 )
@@ -213,8 +213,8 @@ def _extent(drawing: Drawing, axis: int) -> float:
     return max(along) - min(along)
 
 
-def _translate(point: Position, centre: Position) -> Position:
-    return point[0] + centre[0], point[1] + centre[1]
+def _translate(point: Position, center: Position) -> Position:
+    return point[0] + center[0], point[1] + center[1]
 
 
 def _cost(

@@ -183,7 +183,7 @@ def _lines(bare: Topology, plan: Layout, uses: Mapping[Edge, str], use: str) -> 
 def _link_layers(
     groups: Mapping[str, Sequence[LinkLine]], used: Sequence[LinkLine], canvas: Canvas
 ) -> list[ChartType]:
-    colours = _use_colors(groups)
+    colors = _use_colors(groups)
     widths, opacity = (
         stroke_widths(used, canvas.side, canvas.width, canvas.height) if used else ({}, 1.0)
     )
@@ -209,7 +209,7 @@ def _link_layers(
                 detail="link:N",
                 order="order:Q",
                 strokeWidth=alt.StrokeWidth("width:Q", scale=None),
-                stroke=_strokes(colours),
+                stroke=_strokes(colors),
             )
         )
         layers += [] if faint else arrow_layers(lines, canvas.axes())
@@ -226,15 +226,15 @@ def _use_colors(groups: Mapping[str, Sequence[LinkLine]]) -> dict[str, str]:
     }
 
 
-def _strokes(colours: Mapping[str, str]) -> Any:
-    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+def _strokes(colors: Mapping[str, str]) -> Any:
+    scale = alt.Scale(domain=list(colors), range=list(colors.values()))
     legend = alt.Legend(
         orient="bottom",
         columns=1,
         symbolType="stroke",
         symbolSize=500,
         symbolStrokeWidth=3,
-        values=[*colours][::-1],
+        values=[*colors][::-1],
     )
     return alt.Stroke("use:N", title=None, legend=legend, scale=scale)
 

@@ -107,7 +107,7 @@ def node_layers(
     drawn: Layout,
     canvas: Canvas,
     roles: Mapping[int, str] | None = None,
-    colours: Mapping[str, str] | None = None,
+    colors: Mapping[str, str] | None = None,
 ) -> list[ChartType]:
     """Return the layers of a chart that draw ranks and switches, with the text in them.
 
@@ -116,7 +116,7 @@ def node_layers(
         drawn: layout of the machine.
         canvas: size of the drawing.
         roles: role of some nodes, as text. Other nodes are white.
-        colours: color of each role.
+        colors: color of each role.
     """
     across = 2 * drawn.radius * canvas.side
     rows = _node_rows(topology, drawn, canvas.side, max(OUTLINE, min(_BOLD, across / 8)))
@@ -132,7 +132,7 @@ def node_layers(
         tooltip=["text:N", "name:N", "kind:N"],
     )
     if roles:
-        marks = marks.encode(fill=_role_scale(roles, colours or {}))
+        marks = marks.encode(fill=_role_scale(roles, colors or {}))
     texts = [
         base.mark_text(fontSize=size)
         .encode(**canvas.axes(), text="text:N")
@@ -143,12 +143,12 @@ def node_layers(
     return [marks, *texts]
 
 
-def _role_scale(roles: Mapping[int, str], colours: Mapping[str, str]) -> Any:
-    used = [role for role in colours if role in roles.values()]
+def _role_scale(roles: Mapping[int, str], colors: Mapping[str, str]) -> Any:
+    used = [role for role in colors if role in roles.values()]
     legend = alt.Legend(
         orient="bottom", columns=1, values=used, symbolType="circle", symbolStrokeWidth=1
     )
-    scale = alt.Scale(domain=["", *used], range=["white", *(colours[role] for role in used)])
+    scale = alt.Scale(domain=["", *used], range=["white", *(colors[role] for role in used)])
     return alt.Fill("role:N", title=None, legend=legend, scale=scale)
 
 

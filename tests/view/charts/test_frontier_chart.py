@@ -250,7 +250,7 @@ def test_fastest_family_is_thick_and_named_by_size() -> None:
         every = [s * 0.7 + c * row["size"] / 25e3 for s, c in
                  ((2, 6), (4, 2), (5, 1), (6, 1), (8, 0.5))]  # fmt: skip
         assert row["time"] == pytest.approx(min(every))
-    assert len({row["colour"] for row in thick}) == 3
+    assert len({row["color"] for row in thick}) == 3
     assert {"C=1 S=2 R=1, gathered", "gathered", "trees"} <= values(chart, "text")
     dots = next(rows for rows in rows_of(chart) if any("tx" in row for row in rows))
     assert len(dots) == 3  # two changes of the family, and one within the trees
