@@ -25,7 +25,8 @@ from sccl.errors import InputError, ParameterError
 from sccl.prove.bounds.time_cuts import CompletionTimeBound
 from sccl.sim import Timeline
 from sccl.sim.settings import SimulationSettings
-from sccl.synth.packing.by_time.time_bound import MAX_RANKS, lower_bound_curve
+from sccl.synth.limits import MAX_CUT_RANKS
+from sccl.synth.packing.by_time.time_bound import lower_bound_curve
 from sccl.view import charts
 from sccl.view.charts import ActivityShares, Bar, LinkActivity
 
@@ -205,7 +206,7 @@ def _lower_bounds(drawn: Sequence[ChartedRun]) -> Iterator[tuple[int, float]]:
     for question, of_question in sizes.items():
         topology, spec, model = question
         curves[question] = None
-        if topology.ranks <= MAX_RANKS:
+        if topology.ranks <= MAX_CUT_RANKS:
             with suppress(InputError):
                 curves[question] = lower_bound_curve(topology, spec, sorted(of_question), model)
     for request in asked:

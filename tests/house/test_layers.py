@@ -34,7 +34,7 @@ FLOORS = {
     "prove/bounds": 6,
     "codegen": 6,
     "formats": 7,
-    "synth": 7,
+    "synth": 5,
     "synth/common": 7,
     "runtime": 8,
     "runtime/lab": 9,
@@ -69,6 +69,7 @@ FLOORS = {
 lie in ``view/`` itself are shared by the folders in it."""
 
 _NOUNS = {"core", "core/files", "errors"}
+_SEARCH = _NOUNS | {"synth"}
 
 MAY_IMPORT = {
     "errors": set(),
@@ -101,41 +102,41 @@ MAY_IMPORT = {
     | {"codegen", "collectives", "judge", "sim", "topo", "topo/importers", "transform"}
     | {"defusedxml", "msgspec", "numpy"},
     "synth": set(),
-    "synth/common": _NOUNS
+    "synth/common": _SEARCH
     | {"collectives", "compiled", "judge", "prove/bounds", "prove/check", "solvers"}
     | {"synth/network", "topo", "topo/importers", "topo/symmetry", "transform", "sccl"}
     | {"msgspec", "numpy", "platformdirs"},
-    "synth/syncoll": _NOUNS
+    "synth/syncoll": _SEARCH
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/constructions", "topo/symmetry", "transform", "msgspec", "pysmt"},
-    "synth/packing": _NOUNS
+    "synth/packing": _SEARCH
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds", "flint"},
-    "synth/packing/by_steps": _NOUNS
+    "synth/packing/by_steps": _SEARCH
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers"}
     | {"synth/common", "synth/constructions", "synth/packing", "topo/symmetry", "transform"}
     | {"msgspec", "numpy"},
-    "synth/packing/by_time": _NOUNS
+    "synth/packing/by_time": _SEARCH
     | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth/common"}
     | {"synth/packing", "synth/network", "topo", "transform", "msgspec", "numpy"},
-    "synth/baselines": _NOUNS
+    "synth/baselines": _SEARCH
     | {"collectives", "compiled", "judge", "synth/common", "synth/constructions", "topo"}
     | {"prove/bounds", "sim", "transform", "msgspec", "numpy"},
-    "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
-    "synth/constructions": {"collectives", "compiled", "core", "errors", "judge", "prove/bounds"}
-    | {"solvers", "topo/symmetry", "transform", "numpy"},
-    "synth/scheduling": _NOUNS
+    "synth/network": {"synth", "compiled", "core", "errors", "topo/symmetry", "numpy"},
+    "synth/constructions": {"collectives", "compiled", "core", "errors", "judge"}
+    | {"prove/bounds", "solvers", "synth", "topo/symmetry", "transform", "numpy"},
+    "synth/scheduling": _SEARCH
     | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/network"}
     | {"topo/symmetry", "numpy"},
-    "synth/tacos": _NOUNS
+    "synth/tacos": _SEARCH
     | {"collectives", "compiled", "solvers", "synth/common", "synth/network", "msgspec", "numpy"},
-    "synth/teccl": _NOUNS
+    "synth/teccl": _SEARCH
     | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/packing"}
     | {"synth/packing/by_time", "synth/scheduling", "synth/network", "msgspec", "numpy"},
-    "synth/taccl": _NOUNS
+    "synth/taccl": _SEARCH
     | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/scheduling"}
     | {"synth/network", "topo/symmetry", "msgspec", "numpy"},
-    "synth/allreduce": _NOUNS
+    "synth/allreduce": _SEARCH
     | {"collectives", "prove/bounds", "synth/common", "synth/constructions"}
     | {
         "synth/packing",
@@ -176,7 +177,7 @@ MAY_IMPORT = {
     "comparison": _NOUNS
     | {"codegen", "collectives", "formats", "judge", "prove/bounds", "sim", "solvers"}
     | {"synth/allreduce", "synth/baselines", "synth/common", "synth/constructions"}
-    | {"synth/packing/by_time", "synth/syncoll", "topo", "topo/symmetry", "transform"}
+    | {"synth", "synth/packing/by_time", "synth/syncoll", "topo", "topo/symmetry", "transform"}
     | {"view/charts", "msgspec"},
     "": {"api", "errors"},  # the package itself, which names its lazily loaded modules
     "__main__": {"cli"},

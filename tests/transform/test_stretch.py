@@ -14,6 +14,7 @@ from sccl.core.instance import Instance
 from sccl.errors import ParameterError
 from sccl.judge import violations
 from sccl.solvers.effort import Effort
+from sccl.synth.limits import TRIAL_EFFORT
 from sccl.synth.syncoll import solve_cpsat
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
@@ -45,7 +46,7 @@ def test_many_steps_are_answered_by_the_fewest() -> None:
     """By presolve and a search of all steps it takes two seconds."""
     topology = resolve_topology("dgx1")
     instance = Instance(topology, named_spec("alltoall", 8).at(24), 8, 8)
-    found = solve_cpsat.answer(instance, Effort(units=solve_cpsat._FEWEST_STEPS_UNITS))
+    found = solve_cpsat.answer(instance, Effort(units=TRIAL_EFFORT))
     assert isinstance(found, Sat)
     algorithm = expand_algorithm(found.algorithm)
     assert (algorithm.steps, algorithm.rounds_per_step) == (8, (1,) * 8)

@@ -26,14 +26,13 @@ from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.candidates import check_min_steps
+from sccl.synth.limits import MAX_SMALL_RANKS, STEP_EFFORT
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.permutations import rank_orbits
 
-_MAX_RANKS, _MAX_SYMMETRIC_RANKS = 11, 16
-"""More are not broadcast to by trees, or no more that are all alike: that would take minutes."""
-
-_BROADCAST_UNITS = 2.0  # of effort, for the limit of a broadcast
+_MAX_RANKS = 11
+"""Ranks up to which broadcasts from several sets of roots are packed: more take minutes."""
 
 
 def any_family_bound(
@@ -112,7 +111,7 @@ def any_family_proof(
         return best
     proof = relaxation.bound.proof
     best = replace(best, bound=relaxation.bound.value, prices=proof.prices, cuts=proof.cuts)
-    if topology.ranks > _MAX_SYMMETRIC_RANKS or best.bound == target:
+    if topology.ranks > MAX_SMALL_RANKS or best.bound == target:
         return best
     return max([best, *_broadcast_proofs(topology, spec, steps)], key=lambda proof: proof.bound)
 
@@ -137,8 +136,6 @@ def _broadcast_proofs(topology: Topology, spec: Spec, steps: int) -> Iterator[Li
         broadcast = embedded_broadcast(spec, roots)
         for machine, on_reversed in machines:
             of = lower_bounds(machine, broadcast)
-            (proof,) = step_limit(
-                machine, broadcast, steps, of, effort=_BROADCAST_UNITS
-            ).limit.proofs
+            (proof,) = step_limit(machine, broadcast, steps, of, effort=STEP_EFFORT).limit.proofs
             if proof.prices and not proof.cuts:
                 yield replace(proof, roots=roots, on_reversed=on_reversed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 from sccl.collectives import Spec, dual_of
@@ -18,10 +17,8 @@ from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.pareto_search import sweep_equal_halves
 from sccl.synth.common.problem import CollectiveProblem
 from sccl.synth.common.settings import DEFAULT_TIMEOUT_S, Settings
+from sccl.synth.limits import TOLERANCE
 from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
-
-_ROUNDED = Fraction(1, 10**6)
-"""Relative tolerance of a bound: prices in fractions prove a little less than a solver's prices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ def certify_times(
         f"{format_bytes(size)}, {format_us(float(proved))} of {format_us(float(lower_bound))}"
         for size, proved in made.lower_bounds.items()
         if (lower_bound := results[size].bound.value) is not None
-        and proved < lower_bound * (1 - _ROUNDED)
+        and proved < lower_bound * (1 - TOLERANCE)
     ]
     scope = (
         f"by cuts only, with lower bounds below those of the search: {'; '.join(less)}"

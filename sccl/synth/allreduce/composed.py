@@ -18,7 +18,6 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.families import SCOPES
 from sccl.synth.allreduce.pairs import (
-    MAX_SENDS,
     Half,
     HalfPair,
     best_pairs,
@@ -29,6 +28,7 @@ from sccl.synth.allreduce.pairs import (
 )
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS
+from sccl.synth.limits import MAX_SENDS
 from sccl.topo.symmetry.expansion import expand_algorithm
 
 _NOT_SOUGHT = (StopKind.TIMEOUT, StopKind.INTERRUPTED)

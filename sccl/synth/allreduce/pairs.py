@@ -18,15 +18,11 @@ from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.ids import ChunkId
 from sccl.core.topology import Topology
+from sccl.synth.limits import MAX_SENDS
 from sccl.transform import compose, invert
 
 CostFunction = Callable[[int], Fraction | None]
 """Function from a number of steps to a half's lower bound on R/C. None: it takes more steps."""
-
-MAX_SENDS = 1_100_000
-"""Limit for a composition that is written down: those of 256 ranks with eight chunks each take 20
-s.
-"""
 
 
 @dataclass(frozen=True, slots=True)

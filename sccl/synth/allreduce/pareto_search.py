@@ -12,7 +12,8 @@ from sccl.core.instance import SweepRange
 from sccl.core.sweep_events import SweepEvent
 from sccl.core.topology import Topology
 from sccl.synth.common.settings import Settings
-from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS, StepLimitsFactory
+from sccl.synth.common.step_limits import StepLimitsFactory
+from sccl.synth.limits import SWEEP_EFFORT
 from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll.oracle import open_query_oracle
 from sccl.synth.syncoll.sweep import sweep
@@ -94,4 +95,4 @@ def sweep_equal_halves(
 
 def _limit_oracle(settings: Settings) -> StepLimitsFactory:
     """Return the source of limits of R/C, with the effort that the settings allow."""
-    return partial(PackingLimits, units=settings.capped_units(SWEEP_LIMIT_UNITS))
+    return partial(PackingLimits, units=settings.capped_units(SWEEP_EFFORT))

@@ -21,7 +21,7 @@ from sccl.synth.allreduce.composed import Compositions, HalfFrontier
 from sccl.synth.allreduce.families import exchange_family, gathered_family
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS, check_min_steps
-from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS
+from sccl.synth.limits import MAX_CUT_RANKS
 
 CHUNKS_LIMITED = StopReason(StopKind.OTHER, "--max-chunks is given")
 """Why a class is not looked at: its algorithms are not counted in the chunks of an allreduce."""
@@ -119,8 +119,8 @@ class AllreduceSpace:
         """
         if any(half.is_interrupted for half in halves):
             return INTERRUPTED
-        if self.topology.ranks > MAX_RANKS:
-            return StopReason(StopKind.TOO_LARGE, f"more than {MAX_RANKS} ranks")
+        if self.topology.ranks > MAX_CUT_RANKS:
+            return StopReason(StopKind.TOO_LARGE, f"more than {MAX_CUT_RANKS} ranks")
         is_limited = covered is not None and covered.max_chunks is not None
         return CHUNKS_LIMITED if is_limited else NOT_STOPPED
 

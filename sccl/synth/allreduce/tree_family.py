@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import lcm
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec
@@ -27,28 +26,21 @@ from sccl.core.sweep_events import (
 )
 from sccl.core.topology import Topology
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.limits import (
+    FEW_CHUNKS,
+    MAX_MULTIPLIED_CHUNKS,
+    MAX_SUBSET,
+    STEP_EFFORT,
+    TRIAL_EFFORT,
+)
 from sccl.synth.packing.by_steps.allreduce_trees import (
     any_class_proof,
     tree_bounds,
 )
-from sccl.synth.packing.problem import MAX_SUBSET_RANKS
+from sccl.synth.packing.by_steps.limits_by_steps import MAX_PAIRS_WORK
 
 if TYPE_CHECKING:
     from sccl.synth.packing.by_steps.solve import Packing
-
-_MAX_WORK = 5_000_000
-"""Rounds times steps times pairs of sets of ranks: DGX-1 takes 3 million up to its last point."""
-_SEARCH_UNITS = 0.1
-"""Effort for all steps on more ranks, if trees are searched: about a second. On tori, hypercubes
-and rings no search is needed, since cuts prove that the first trees are optimal.
-"""
-
-_MAX_PALINDROME_CHUNKS, _MAX_MULTIPLIED_CHUNKS = (
-    64,
-    512,
-)  # for palindromes and for multiplied packings
-_ROUNDED_CHUNKS = 32  # C, in units, of an algorithm near a limit
-_PALINDROME_UNITS = 4.0  # effort
 
 
 def quick_tree_family(  # noqa: PLR0913, PLR0917 - independent inputs
@@ -63,7 +55,7 @@ def quick_tree_family(  # noqa: PLR0913, PLR0917 - independent inputs
 
     Args:
         topology: Machine with at most
-            :data:`sccl.synth.packing.by_steps.allreduce_trees.MAX_RANKS` ranks.
+            :data:`sccl.synth.limits.MAX_CUT_RANKS` ranks.
         spec: Allreduce, of all ranks or in process groups.
         last: Largest S.
         others: (S, R/C) of other families. Values that are no better are not searched for long.
@@ -83,7 +75,7 @@ def quick_tree_family(  # noqa: PLR0913, PLR0917 - independent inputs
         if points and packing.upper >= points[-1].cost:
             continue
         better = all(packing.upper < cost for s, cost in others if s <= steps)
-        better = better and topology.ranks <= MAX_SUBSET_RANKS
+        better = better and topology.ranks <= MAX_SUBSET
         algorithm = _algorithm_near_limit(packing, search=better and not searched_in_vain)
         if better and algorithm and algorithm.bandwidth_cost > packing.upper:
             searched_in_vain = True
@@ -120,7 +112,7 @@ def _packings_by_steps(
     from sccl.synth.packing.problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
 
     unit = spec.at(spec.unit)
-    few, work, effort = topology.ranks <= MAX_SUBSET_RANKS, _MAX_WORK, _SEARCH_UNITS
+    few, work, effort = topology.ranks <= MAX_SUBSET, MAX_PAIRS_WORK, TRIAL_EFFORT
     packing: Packing | None = None
     groups = len(build_allreduce_problem(topology, unit, bounds.steps).commodities)
     for steps in range(bounds.steps, last + 1):
@@ -151,13 +143,10 @@ def _algorithm_near_limit(packing: Packing, *, search: bool) -> Algorithm | None
         round_to_palindrome,
     )
 
-    algorithm = multiply_out(packing, _MAX_MULTIPLIED_CHUNKS)
-    few = (
-        lcm(2 * packing.problem.topology.ranks, packing.upper.denominator) <= _MAX_PALINDROME_CHUNKS
-    )
-    if algorithm is None and search and few:
-        algorithm = round_to_palindrome(packing, _PALINDROME_UNITS)
-    return algorithm or round_to_multiple(packing, _ROUNDED_CHUNKS)
+    algorithm = multiply_out(packing, MAX_MULTIPLIED_CHUNKS)
+    if algorithm is None and search:
+        algorithm = round_to_palindrome(packing, STEP_EFFORT)
+    return algorithm or round_to_multiple(packing, FEW_CHUNKS)
 
 
 def _make_point(

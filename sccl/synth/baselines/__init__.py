@@ -26,6 +26,7 @@ from sccl.synth.baselines.pattern import (
     verify_pattern,
 )
 from sccl.synth.common.contract import Request
+from sccl.synth.limits import MAX_PAIRED_RANKS
 
 __all__ = [
     "Baseline",
@@ -39,9 +40,6 @@ __all__ = [
     "to_logical_algorithm",
     "to_schedule",
 ]
-
-MAX_RANKS = 4096
-"""Most patterns have a row for each pair of ranks, and some ten times as many."""
 
 MAX_PIECES = 65_536
 """Guard against typing errors."""
@@ -116,9 +114,10 @@ def make_pattern(name: str, request: Request, pieces: int = 1) -> Pattern:
 
     if not spec.parts:
         maker(spec.name)
-    if spec.ranks > MAX_RANKS:
+    if spec.ranks > MAX_PAIRED_RANKS:
         raise TooLargeError(
-            f"{spec.ranks} ranks: this version makes patterns of up to {MAX_RANKS}: give fewer"
+            f"{spec.ranks} ranks: this version makes patterns of up to {MAX_PAIRED_RANKS}: give "
+            "fewer"
         )
     if not 1 <= pieces <= MAX_PIECES:
         raise ParameterError(f"pieces is {pieces}, expected 1 to {MAX_PIECES}")

@@ -13,7 +13,7 @@ from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.errors import ParameterError
 
 MAX_CANDIDATES = 1_000_000
-"""Limit for a number of steps. Candidates grow with the square of k."""
+"""Candidates of one number of steps. They grow with the square of k."""
 
 DEFAULT_K = 5
 """The k of SCCL's evaluation (section 5.2)."""
@@ -23,7 +23,8 @@ _MAX_DENOMINATOR = (
 )
 
 EXTRA_STEPS = 3
-"""How far beyond the latency bound a sweep goes if the user names no last step."""
+"""Steps of a sweep beyond the latency bound, unless the user names the last. The allgather on
+``dgx1`` attains its bandwidth bound one step beyond."""
 
 
 ALL_SYNCHRONOUS = "all k-synchronous algorithms"

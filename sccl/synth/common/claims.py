@@ -44,9 +44,8 @@ from sccl.errors import InputError
 from sccl.prove.bounds.any_class import covering_constraints
 from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair
 from sccl.prove.check.coverage import Coverage
+from sccl.synth.limits import MAX_PROGRAM_RANKS
 from sccl.topo.symmetry.group_choice import translation_groups
-
-_MAX_UNREDUCED_RANKS = 128  # ranks of machines whose claims are quick to check without symmetries
 
 
 def file_prefix(topology: Topology, spec: Spec) -> str:
@@ -279,7 +278,7 @@ def _certificate_wire(topology: Topology, spec: Spec, claims: Sequence[Claim]) -
 
 def _translations(topology: Topology, spec: Spec) -> tuple[tuple[int, ...], ...]:
     """Return translations of a machine that is too large to be checked rank by rank."""
-    if topology.ranks <= _MAX_UNREDUCED_RANKS or spec.name not in {"allgather", "alltoall"}:
+    if topology.ranks <= MAX_PROGRAM_RANKS or spec.name not in {"allgather", "alltoall"}:
         return ()
     unit = spec.at(spec.unit)
     for group in translation_groups(topology, unit):

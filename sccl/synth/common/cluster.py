@@ -16,9 +16,6 @@ from typing import Any
 from sccl.errors import InputError, ScclError, ScclWarning, SolverError, ToolError
 
 _CONNECT_TIMEOUT = "10s"
-_CHECK_INTERVAL_S = 2.0
-"""Seconds between looks at the cluster, so that a dead one is noticed soon."""
-
 _MAX_WORKERLESS_S = 60.0
 """For workers that were lost to come back, as those with a nanny do in a few seconds."""
 
@@ -67,7 +64,7 @@ class Connection:
         if self._client.status != "running":
             raise self._lost_error()
         now = time.monotonic()
-        if now - self._last_check_s < _CHECK_INTERVAL_S:
+        if now - self._last_check_s < 2.0:  # seconds
             return
         self._last_check_s = now
         if self._client.nthreads():

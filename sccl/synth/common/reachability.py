@@ -13,14 +13,7 @@ from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.errors import UnreachableError
-
-_MAX_NAMED_LINKS = 4
-"""That are named: where these do not do, they are a beginning."""
-
-_MAX_RANKS = 256
-"""Limit on ranks for naming several links. Each rank may have a chunk that all others want, and
-each added link needs another search.
-"""
+from sccl.synth.limits import MAX_PROGRAM_RANKS
 
 _Successors = tuple[tuple[int, ...], ...]
 
@@ -31,7 +24,8 @@ def unreachable_error(topology: Topology, spec: Spec) -> UnreachableError | None
     first = gap = next(_unreachable_pairs(successors, spec), None)
     if first is None:
         return None
-    max_links = _MAX_NAMED_LINKS if topology.ranks <= _MAX_RANKS else 1
+    # A message names at most four.
+    max_links = 4 if topology.ranks <= MAX_PROGRAM_RANKS else 1
     links: list[Edge] = []
     while gap is not None and len(links) < max_links:
         links.append(gap)

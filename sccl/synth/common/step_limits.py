@@ -9,20 +9,11 @@ from sccl.core.bound import AlgorithmBounds
 from sccl.core.instance import Instance
 from sccl.core.step_limit import StepLimit, StepPrices
 from sccl.core.topology import Topology
+from sccl.synth.limits import SWEEP_EFFORT
 from sccl.transform import Question
-
-LIMIT_EFFORT_UNITS = 30.0
-"""Effort for a limit. No clock is used, but a unit takes one to five seconds.
-
-Measured: 1.9 from nothing for allgather on ndv2x2 with S = 7, in 9.4 s.
-"""
 
 MAX_STEPS = 512
 """Maximum number of steps of a limit, also in certificates."""
-
-SWEEP_LIMIT_UNITS = 8.0
-"""For the limit of a number of steps, which prunes a sweep: units of effort, of one to five seconds
-that no load changes."""
 
 
 class StepLimits(Protocol):
@@ -72,7 +63,7 @@ class StepLimits(Protocol):
 class StepLimitsFactory(Protocol):
     """Creates the limits of any collective on any machine.
 
-    For another effort than :data:`SWEEP_LIMIT_UNITS`, use a ``partial`` with its units.
+    For another effort than :data:`SWEEP_EFFORT`, use a ``partial`` with its units.
     """
 
     def __call__(
@@ -80,7 +71,7 @@ class StepLimitsFactory(Protocol):
         topology: Topology,
         spec: Spec,
         bounds: AlgorithmBounds,
-        units: float = SWEEP_LIMIT_UNITS,
+        units: float = SWEEP_EFFORT,
     ) -> StepLimits:
         """Return the limits of a collective.
 

@@ -59,8 +59,6 @@ _COLUMNS = (
 _LOCK_TIMEOUT_S = 20.0
 """Longest wait for another process's lock. A write takes milliseconds, but on a slow disk a process
 that writes without pause can win the lock many times in a row."""
-_MAX_RETRY_PAUSE_S = 0.01
-"""Longest random pause between attempts to write, so that writers do not stay in step."""
 
 _derived_unsats: set[tuple[str, str]] = set()
 """The (instance, solver) of each unsat that this process derived and put into any store."""
@@ -184,7 +182,7 @@ class Store:
             except sqlite3.OperationalError as error:
                 if not _is_locked(error) or time.monotonic() > deadline:
                     raise
-                time.sleep(random.uniform(0, _MAX_RETRY_PAUSE_S))  # noqa: S311 - avoids lockstep
+                time.sleep(random.uniform(0, 0.01))  # noqa: S311 - avoids lockstep
 
     @contextmanager
     def _as_input_error(self) -> Iterator[None]:

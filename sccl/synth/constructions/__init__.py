@@ -4,7 +4,6 @@ They are tried before any solver. An instance that they do not solve remains und
 """
 
 from sccl.synth.constructions.answer import (
-    MAX_ALLTOALL_SEARCH_RANKS,
     ConstructionCost,
     answer,
     attained_cost,
@@ -13,7 +12,6 @@ from sccl.synth.constructions.answer import (
 )
 
 __all__ = [
-    "MAX_ALLTOALL_SEARCH_RANKS",
     "ConstructionCost",
     "answer",
     "attained_cost",

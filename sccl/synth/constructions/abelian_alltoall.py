@@ -21,10 +21,11 @@ import numpy as np
 from sccl.core.algorithm import Send, make_send
 from sccl.core.arrays import IntArray
 from sccl.synth.constructions.displacement_routes import ShortestRoutes
+from sccl.synth.limits import MAX_PASSES
 from sccl.topo.symmetry.regular_groups import CayleyMachine
 
-_PASSES = 6  # over displacements with a choice: two were enough on every torus tried
-_MAX_EXACT_SIZE = 2_000  # pieces of displacements times steps: these are looked at as wholes
+_MAX_EXACT_SIZE = 2_000
+"""Pieces times ranks times steps up to which displacements are assigned as a whole."""
 
 
 def build_sends(
@@ -78,7 +79,7 @@ def _link_needs(machine: CayleyMachine, far: IntArray, pieces: int) -> IntArray:
     row_of = routes.cheapest_route if few else routes.least_loaded_route
     load = needs.sum(axis=0)
     best, best_load = needs.copy(), routes.max_load(load)
-    for _ in range(_PASSES if free else 0):
+    for _ in range(MAX_PASSES if free else 0):
         for piece in range(pieces):
             for d in free:
                 row = needs[piece * ranks + d]

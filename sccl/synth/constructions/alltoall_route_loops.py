@@ -8,11 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sccl.compiled import compiled
-
-_UNIT_BITS = 20  # bits of the load of a constraint that is the fullest of its step
-_NOISE_BITS = 10  # bits
-_INFINITE_COST = 1 << 61
-"""Larger than any sum of costs, with room to add one in 64 bits."""
+from sccl.synth.limits import INFINITE
 
 
 @compiled
@@ -98,16 +94,18 @@ def _price_links(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     for step in range(load.shape[0]):
         fullest = load[step].max()
         for c in range(load.shape[1]):
-            each = (load[step, c] << _UNIT_BITS) // fullest if fullest else 1 << _UNIT_BITS
+            # twenty binary places
+            each = (load[step, c] << 20) // fullest if fullest else 1 << 20
             for _ in range(squarings):
-                each = each * each >> _UNIT_BITS
+                each = each * each >> 20
             share[c] = (each + 1) * fill[c]
         for link in range(price.shape[1]):
             total = 0
             for i in range(of_start[link], of_start[link + 1]):
                 total += share[of[i]]
             at = at + 1 if at + 1 < len(noise) else 0
-            price[step, link] = total * ((64 << _NOISE_BITS) + shake * noise[at]) >> _NOISE_BITS
+            # ten binary places
+            price[step, link] = total * ((64 << 10) + shake * noise[at]) >> 10
     place[0] = at
 
 
@@ -134,7 +132,7 @@ def _cheapest_paths(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
         cost: Output: costs of the paths, shape (steps + 1, ranks).
         through: Output: last links of the paths, shape (steps + 1, ranks).
     """
-    cost[0, :] = _INFINITE_COST
+    cost[0, :] = INFINITE
     cost[0, rank] = 0
     for time in range(price.shape[0]):
         for v in range(len(first)):

@@ -25,21 +25,19 @@ from numpy.typing import NDArray
 from sccl.core.algorithm import Send, make_send
 from sccl.core.arrays import IntArray
 from sccl.core.topology import Topology
-from sccl.synth.constructions.bfb import MAX_SENDS
 from sccl.synth.constructions.bfb_costs import all_distances
+from sccl.synth.limits import MAX_TABLE_ROWS, MAX_WORK, REPEATS
 from sccl.topo.symmetry.permutations import Orbits, Permutation
 from sccl.topo.symmetry.regular_groups import SemiregularGroup, find_semiregular_group
 
 _PASSES = ((4, 1), (8, 2), (8, 3), (16, 4), (32, 5), (32, 6), (64, 7), (64, 8))
 """(batches of a rank's chunks, squarings of shares): each so many times as follows."""
-_REPEATS = 4
-"""How often each pass is made."""
 
-_RESTART_PASS = 4  # of these with which all begins again, from ways that are good already
-_MAX_WORK = 1.5e10  # elementary operations, of about a nanosecond: passes end there
-_MIN_WORK = 5e7  # likewise: up to there they go on
-_NOISE_SIZE = 65_537
-"""Number of random costs, a prime."""
+_RESTART_PASS = 4
+"""Index in ``_PASSES`` from which passes repeat. Earlier ones would lose good routes."""
+
+_MIN_WORK = 5e7
+"""Elementary operations that a small machine may take: 50 ms."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +75,10 @@ def find_routes(
     group = find_semiregular_group(symmetries, ranks) if symmetries else None
     firsts = group.representatives if group else tuple(range(ranks))
     work = steps * len(topology.links) * len(firsts)
-    if len(firsts) * ranks * pieces * steps > 8 * MAX_SENDS or 4 * _PASSES[0][0] * work > _MAX_WORK:
+    if (
+        len(firsts) * ranks * pieces * steps > 8 * MAX_TABLE_ROWS
+        or 4 * _PASSES[0][0] * work > MAX_WORK
+    ):
         return None
     far = all_distances(topology)
     if int(far.max()) > steps:
@@ -144,7 +145,7 @@ class _RoutingMachine:
 
         ranks, steps, links = self.topology.ranks, self.steps, len(self.topology.links)
         drawn = np.random.default_rng(0)
-        noise = drawn.integers(0, 1 << 10, _NOISE_SIZE)
+        noise = drawn.integers(0, 1 << 10, 65_537)  # a prime, so passes differ
         paths = np.full((len(self.representatives), ranks * pieces, steps), -1, np.int32)
         load = np.zeros((steps, len(self.fill)), np.int64)
         scratch = (
@@ -156,7 +157,7 @@ class _RoutingMachine:
         )
         best, spent = None, 0.0
         until = min(
-            _MAX_WORK, max(_MIN_WORK, work * _REPEATS * sum(batches for batches, _ in _PASSES))
+            MAX_WORK, max(_MIN_WORK, work * REPEATS * sum(batches for batches, _ in _PASSES))
         )
         for batches, squarings in _pass_schedule():
             spent += batches * work
@@ -177,9 +178,9 @@ class _RoutingMachine:
 
 def _pass_schedule() -> Iterator[tuple[int, int]]:
     """Yield (batches, squarings) of one pass after the other, without end."""
-    yield from (each for each in _PASSES for _ in range(_REPEATS))
+    yield from (each for each in _PASSES for _ in range(REPEATS))
     while True:
-        yield from (each for each in _PASSES[_RESTART_PASS:] for _ in range(_REPEATS))
+        yield from (each for each in _PASSES[_RESTART_PASS:] for _ in range(REPEATS))
 
 
 def _constraint_orbits(topology: Topology, symmetries: Sequence[Permutation]) -> IntArray:

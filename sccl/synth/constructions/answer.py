@@ -22,6 +22,7 @@ from sccl.core.stop import StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm, Group, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
+from sccl.synth.limits import MAX_PAIRED_RANKS, MAX_SMALL_RANKS, MAX_VARIABLES
 from sccl.topo.symmetry.group_choice import candidate_groups, orbit_symmetries, translation_groups
 from sccl.topo.symmetry.permutations import rank_orbits
 
@@ -36,11 +37,6 @@ NAME = "construction"
 
 _NamedAlgorithm = tuple[str, AnyAlgorithm | None]
 """The name of the group that an algorithm is invariant under, and that, or that there is none."""
-
-MAX_ALLTOALL_SEARCH_RANKS = 20
-"""Ranks up to which a search finds fewer chunks of an alltoall than are known without."""
-
-_MAX_SOLVER_SIZE = 2_000_000  # chunks times links times steps, up to which a solver may do better
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +109,9 @@ def attained_cost(topology: Topology, spec: Spec) -> ConstructionCost | None:
 
 def _bfb_costs(topology: Topology, collective: Collective) -> tuple[Fraction, ...] | None:
     """Return the rounds per chunk of each step, breadth first. None: there are too many ranks."""
-    from sccl.synth.constructions import bfb, bfb_costs  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.synth.constructions import bfb  # noqa: PLC0415 - NumPy is slow to load
 
-    if topology.ranks > bfb_costs.MAX_RANKS:
+    if topology.ranks > MAX_PAIRED_RANKS:
         return None
     orbit_ranks = rank_orbits(topology, orbit_symmetries(topology, collective))
     return bfb.cached_costs(topology, tuple(orbit_ranks))
@@ -190,8 +186,8 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
         first += instance.rounds - algorithm.rounds
         return Sat(replace(algorithm, rounds_per_step=(first, *rest)), NAME, seconds, group=name)
     size = collective.num_chunks * len(instance.topology.links) * instance.steps
-    many = collective.is_alltoall and instance.topology.ranks > MAX_ALLTOALL_SEARCH_RANKS
-    if best is None or (size <= _MAX_SOLVER_SIZE and not many):
+    many = collective.is_alltoall and instance.topology.ranks > MAX_SMALL_RANKS
+    if best is None or (size <= MAX_VARIABLES and not many):
         return None
     why = (
         f"R/C {best} is known for this number of steps without a search, and a search would take "

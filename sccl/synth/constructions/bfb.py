@@ -22,12 +22,10 @@ import numpy as np
 from sccl.core.algorithm import Send, make_send
 from sccl.core.arrays import IntArray
 from sccl.core.topology import Topology
-from sccl.synth.constructions.bfb_costs import MAX_RANKS, all_distances, step_costs
+from sccl.synth.constructions.bfb_costs import all_distances, step_costs
 from sccl.synth.constructions.bipartite_split import DemandClasses, split_demands
+from sccl.synth.limits import MAX_PAIRED_RANKS, MAX_TABLE_ROWS
 from sccl.topo.symmetry.regular_groups import SemiregularGroup
-
-MAX_SENDS = 2**22
-"""Sends that are held one by one: as many as 1,024 ranks with four chunks each have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def build_sends(
     """
     ranks = topology.ranks
     firsts = group.representatives if group else tuple(range(ranks))
-    if ranks > MAX_RANKS or len(firsts) * (ranks - 1) * pieces > MAX_SENDS:
+    if ranks > MAX_PAIRED_RANKS or len(firsts) * (ranks - 1) * pieces > MAX_TABLE_ROWS:
         return None
     min_rounds = [ceil(pieces * cost) for cost in cached_costs(topology, firsts)]
     if len(min_rounds) != steps or sum(min_rounds) > rounds:

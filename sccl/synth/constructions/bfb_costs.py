@@ -20,11 +20,7 @@ from numpy.typing import NDArray
 from sccl.core.topology import Topology
 from sccl.errors import UnreachableError
 from sccl.synth.constructions.bipartite_split import min_max_load
-
-MAX_RANKS = 4096
-"""Beyond, the distances of all pairs of ranks take more than some 100 MB."""
-
-_MAX_SUBSET_LINKS = 10  # of a rank: all sets of so many are looked at, of more by flows
+from sccl.synth.limits import MAX_SUBSET
 
 
 def step_costs(topology: Topology, ranks: Iterable[int] | None = None) -> tuple[Fraction, ...]:
@@ -49,7 +45,7 @@ def step_costs(topology: Topology, ranks: Iterable[int] | None = None) -> tuple[
     for rank in range(topology.ranks) if ranks is None else ranks:
         rank_distances = far[:, rank]
         nearer = far[:, into[rank]] == rank_distances[:, None] - 1
-        take = _loads_by_subsets if len(lanes[rank]) <= _MAX_SUBSET_LINKS else _loads_by_flows
+        take = _loads_by_subsets if len(lanes[rank]) <= MAX_SUBSET else _loads_by_flows
         loads = take(rank_distances, nearer, lanes[rank], max_loads)
         max_loads = [max(pair) for pair in zip(loads, max_loads, strict=False)] + [
             *loads[len(max_loads) :],

@@ -23,8 +23,8 @@ from sccl.core.algorithm import Send, make_send
 from sccl.core.arrays import IntArray
 from sccl.core.symmetric import Symmetry
 from sccl.core.topology import Topology
-from sccl.synth.constructions.bfb import MAX_SENDS
 from sccl.synth.constructions.product_alltoall import factorize
+from sccl.synth.limits import MAX_TABLE_ROWS
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def find_mesh(topology: Topology) -> Mesh | None:
     lines = mesh_of(topology)
     few = (
         lines is not None
-        and lines.num_representatives * (lines.ranks - 1) * lines.pieces <= MAX_SENDS
+        and lines.num_representatives * (lines.ranks - 1) * lines.pieces <= MAX_TABLE_ROWS
     )
     return lines if lines is not None and few and _simulate(lines) is not None else None
 
@@ -154,7 +154,7 @@ def build_sends(lines: Mesh, pieces: int) -> list[Send] | None:
         lines: The mesh.
         pieces: C, a multiple of :attr:`Mesh.pieces`.
     """
-    if lines.num_representatives * (lines.ranks - 1) * pieces > MAX_SENDS:
+    if lines.num_representatives * (lines.ranks - 1) * pieces > MAX_TABLE_ROWS:
         return None
     table = _simulate(lines)
     assert table is not None, "lines in which something is late are not asked for"

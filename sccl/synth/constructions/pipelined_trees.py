@@ -28,14 +28,11 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
 from sccl.solvers.network_flow import FlowNetwork
-from sccl.synth.constructions.rip_up_trees import MAX_TREE_SEARCH_RANKS
+from sccl.synth.limits import MAX_SEARCH_RANKS, MAX_SENDS, MAX_TRIES, MAX_WORK
 
 NAME = "construction (disjoint trees)"
 
-_MAX_WORK = 4e9  # elementary operations
-_TRIES = 16  # of which the lowest trees are taken: torus:16x16 has 26, or 22 to 24
 # In 60 steps on mesh:16x16, trees with congestion prices have R/C = 187/171, and these have 30/31.
-_MAX_SENDS = 300_000  # that are written out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +67,7 @@ class DisjointTrees:
             steps: Number of steps.
             times: Rounds of each step.
         """
-        if collective.num_chunks * (topology.ranks - 1) > _MAX_SENDS:
+        if collective.num_chunks * (topology.ranks - 1) > MAX_SENDS:
             return None
         slots = [
             (tree, begin)
@@ -94,9 +91,7 @@ def answer(instance: Instance) -> Sat | None:
     """Return a verified algorithm for many ranks. None: no trees, or they need more rounds."""
     begin = time.perf_counter()
     topology, collective, steps = instance.topology, instance.collective, instance.steps
-    disjoint = (
-        disjoint_trees(topology, collective) if topology.ranks > MAX_TREE_SEARCH_RANKS else None
-    )
+    disjoint = disjoint_trees(topology, collective) if topology.ranks > MAX_SEARCH_RANKS else None
     times = instance.rounds // steps
     if disjoint is None or collective.num_chunks > times * sum(disjoint.chunks_per_tree(steps)):
         return None
@@ -141,10 +136,10 @@ def _pack_trees(topology: Topology, root: int) -> DisjointTrees | None:
     """Return as many trees as possible. None: there are none, or it would take too long."""
     number = _min_cut(topology, root)
     work = number * topology.ranks * number * (2 * len(topology.links) + number * topology.ranks)
-    if not number or work > _MAX_WORK:
+    if not number or work > MAX_WORK:
         return None
     drawn = np.random.default_rng(0)
-    tries = max(1, min(_TRIES, int(_MAX_WORK / work)))
+    tries = max(1, min(MAX_TRIES, int(MAX_WORK / work)))
     candidates = (_TreePacking(topology, root, number, drawn).run() for _ in range(tries))
     return min(candidates, key=lambda trees: int(trees.depth.max(axis=1).sum()))
 

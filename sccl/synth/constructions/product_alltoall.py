@@ -27,13 +27,11 @@ from sccl.core.arrays import IntArray
 from sccl.core.symmetric import Symmetry
 from sccl.core.topology import Link, Topology
 from sccl.synth.constructions.alltoall_routes import find_routes
-from sccl.synth.constructions.bfb import MAX_SENDS
 from sccl.synth.constructions.bfb_costs import all_distances
+from sccl.synth.limits import MAX_PROGRAM_RANKS, MAX_TABLE_ROWS
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.topo.symmetry.permutations import Permutation
 from sccl.topo.symmetry.regular_groups import LinkArrays, find_semiregular_group
-
-_MAX_FACTOR_RANKS = 128  # of a factor
 
 
 def factorize(topology: Topology) -> tuple[Topology, ...]:
@@ -103,7 +101,7 @@ class _FactorAlltoall:
 def _factor_alltoall(machine: Topology) -> _FactorAlltoall | None:
     """Return the alltoall of a factor by routes in the fewest steps. None: it is too large."""
     ranks = machine.ranks
-    if ranks > _MAX_FACTOR_RANKS:
+    if ranks > MAX_PROGRAM_RANKS:
         return None
     steps = int(all_distances(machine).max())
     kept: tuple[Permutation, ...] = ()
@@ -183,7 +181,7 @@ class ProductAlltoall:
             ],
             np.int64,
         )
-        if len(firsts) * ranks * pieces * len(self.rounds) > 4 * MAX_SENDS:
+        if len(firsts) * ranks * pieces * len(self.rounds) > 4 * MAX_TABLE_ROWS:
             return None
         columns = []
         for first in range(len(sizes)):
@@ -194,7 +192,7 @@ class ProductAlltoall:
                 chunk = (piece * ranks + to) * ranks + firsts[row]
                 columns.append(np.stack([step, chunk, src, dst]))
         table = np.concatenate(columns, axis=1)
-        if table.shape[1] > MAX_SENDS:
+        if table.shape[1] > MAX_TABLE_ROWS:
             return None
         table = table[:, np.lexsort(table[::-1])]
         return [make_send(c, u, v, s) for s, c, u, v in zip(*table.tolist(), strict=True)]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sccl.compiled import compiled
-
-_INFINITE_COST = 1e18
-"""Larger than any sum of costs."""
+from sccl.synth.limits import INFINITE
 
 
 @compiled
@@ -77,7 +75,7 @@ def grow_tree(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
         since: Time from which each rank has the chunk, 0 for holders. Updated for the others.
     """
     steps = cost.shape[1]
-    far[:, :] = _INFINITE_COST
+    far[:, :] = INFINITE
     through[:, :] = -2
     fresh[:, :] = False
     in_link[:] = -1

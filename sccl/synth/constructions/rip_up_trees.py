@@ -28,22 +28,25 @@ from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.prove.bounds.timed_cuts import TimedRelaxation, timed_bound
+from sccl.synth.limits import MAX_REFINED_SENDS, MAX_SEARCH_RANKS, MAX_SMALL_MODEL, MAX_WORK
 
 NAME = "construction (trees)"
 
-MAX_TREE_SEARCH_RANKS = 32
-"""Ranks up to which packings and solvers do better, in their time."""
+_MIN_CHUNKS = 8
+"""Fewest chunks of an approximation: with fewer, whole rounds are far from the ratio."""
 
-_MIN_CHUNKS = 8  # chunks
 _MAX_PASSES = 60
-"""Largest number of passes over all trees."""
+"""Passes over all trees. Prices grow by 1.3 per pass up to the eleventh, so late passes gain
+little."""
 
-_MIN_AFFORDABLE_PASSES = 20  # passes: of so few chunks that there are these
-_MIN_PASSES = 4  # passes before steps get more rounds
-_MAX_WORK = 1.5e10  # elementary operations, of about a nanosecond
-_MAX_SENDS = 200_000  # of an algorithm at most
-_MIN_ROUNDS_PER_STEP = 5  # rounds: with fewer, rounding makes much of a difference
-_MAX_SOLVER_SIZE = 30_000  # chunks times links times steps, up to which a solver may do better
+_MIN_AFFORDABLE_PASSES = 20
+"""Passes for which chunks are chosen so few that they fit in ``MAX_WORK``."""
+
+_MIN_PASSES = 4
+"""Passes before steps get more rounds. Loads of the first ones depend on the order of trees."""
+
+_MIN_ROUNDS_PER_STEP = 5
+"""Mean rounds of a step. Rounding fewer to whole rounds costs more than 10 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +156,7 @@ class _TreeMachine:
 
     def _num_passes(self, chunks: int) -> int:
         """Return the maximum number of passes."""
-        return max(_MIN_PASSES, min(_MAX_PASSES, int(_MAX_WORK / (chunks * self.work_per_tree))))
+        return max(_MIN_PASSES, min(_MAX_PASSES, int(MAX_WORK / (chunks * self.work_per_tree))))
 
     def algorithm(self, collective: Collective, grown: _TreeSet) -> Algorithm:
         """Return the verified algorithm of trees.
@@ -208,8 +211,8 @@ def approach_bound(
         _MIN_ROUNDS_PER_STEP * relaxation.steps / (relaxation.bound.value * collective.chunks)
     )
     at_most = min(
-        _MAX_SENDS // len(machine.missing),
-        int(_MAX_WORK / (_MIN_AFFORDABLE_PASSES * machine.work_per_tree)),
+        MAX_REFINED_SENDS // len(machine.missing),
+        int(MAX_WORK / (_MIN_AFFORDABLE_PASSES * machine.work_per_tree)),
     )
     chunks = max(_MIN_CHUNKS, min(chunks, at_most))
     grown = machine.grow_trees(rho, chunks, None)
@@ -224,7 +227,7 @@ def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
     """
     begin = time.perf_counter()
     topology, collective, steps = instance.topology, instance.collective, instance.steps
-    asked = topology.ranks > MAX_TREE_SEARCH_RANKS and has_single_class(collective)
+    asked = topology.ranks > MAX_SEARCH_RANKS and has_single_class(collective)
     if not asked or farthest_pair(topology, collective).steps > steps:
         return None
     unit = replace(collective, chunks=1, num_chunks=1)
@@ -234,14 +237,18 @@ def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
     if relaxation is not None and instance.rounds < relaxation.bound.value * chunks:
         why = f"with {steps} steps R/C is at least {relaxation.bound.value} (cuts through time)"
         return Unsat(why, NAME, time.perf_counter() - begin)
-    if relaxation is None or not relaxation.rho or chunks * len(machine.missing) > _MAX_SENDS:
+    if (
+        relaxation is None
+        or not relaxation.rho
+        or chunks * len(machine.missing) > MAX_REFINED_SENDS
+    ):
         return None
     grown = machine.grow_trees(relaxation.rho, chunks, instance.rounds)
     seconds = time.perf_counter() - begin
     if sum(grown.rounds) <= instance.rounds:
         grown.rounds[0] += instance.rounds - sum(grown.rounds)
         return Sat(machine.algorithm(collective, grown), NAME, seconds)
-    if chunks * len(topology.links) * steps <= _MAX_SOLVER_SIZE:
+    if chunks * len(topology.links) * steps <= MAX_SMALL_MODEL:
         return None
     best = Fraction(sum(grown.rounds), chunks)
     why = f"rerouted trees reach R/C {best}, and a search would take too long"

@@ -26,13 +26,10 @@ from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.judge import require_valid, violations
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.synth.constructions.scatter_flow import attain_bound
+from sccl.synth.limits import MAX_SENDS, MAX_TABLE_WORK
 from sccl.topo.symmetry.automorphisms import generator_groups
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import prune
-
-_MAX_SENDS = 300_000  # that are written out
-# In 32 steps on torus:16x16, trees with congestion prices have R/C = 65/126, and this has 255/512.
-_MAX_VERIFIED_SENDS = 20_000_000  # sends of an allgather that are executed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def breadth_first_allgather(topology: Topology) -> SymmetricAlgorithm | None:
     links = len(topology.successors()[0])
     far = distances(topology.successors(), [0])
     number = topology.ranks * (topology.ranks - 1) * links
-    if topology.budgets or UNREACHED in far or not 0 < number <= _MAX_VERIFIED_SENDS:
+    if topology.budgets or UNREACHED in far or not 0 < number <= MAX_TABLE_WORK:
         return None
     collective = named_spec("allgather", topology.ranks).at(links)
     group = next(generator_groups(topology, collective), None)
@@ -106,7 +103,7 @@ def _build_broadcast(
     parts = first.collective.chunks // ranks
     times = lcm(parts, second.collective.chunks)
     chunks = ranks * times
-    if chunks * (ranks - 1) > _MAX_SENDS:
+    if chunks * (ranks - 1) > MAX_SENDS:
         return None
     copies, again = times // parts, times // second.collective.chunks
     sends = _copy_sends(first.sends, copies, first.collective.num_chunks, 0)

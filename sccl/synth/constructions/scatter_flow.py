@@ -37,6 +37,7 @@ from sccl.prove.bounds.timed_cuts import CutRow, CutRows
 from sccl.prove.bounds.timed_flow import IntegralFlow, TimedFlow, is_applicable
 from sccl.solvers.cpsat import CpModel, Strategy, solve
 from sccl.solvers.effort import Effort
+from sccl.synth.limits import MAX_ITERATIONS, MAX_SENDS
 from sccl.topo.symmetry.automorphisms import automorphisms
 
 if TYPE_CHECKING:
@@ -44,11 +45,7 @@ if TYPE_CHECKING:
 
 NAME = "construction (flow)"
 
-_MAX_SENDS = 1_000_000
-"""Largest number of sends that are written down."""
-
 _MULTIPLES = (1, 2, 3, 4, 6, 8, 12)  # the least C at which R is whole
-_MAX_CUT_ROUNDS = 400  # times that some are added for one C
 _EFFORT, _STRATEGY = Effort(units=2.0), Strategy(linear=2)
 
 _FlowArcs = dict[tuple[int, int], list[list[int]]]
@@ -75,7 +72,7 @@ class _FlowProblem:
     flow: TimedFlow
     rows: list[CutRow]
 
-    def find_rounds(self, total: int, times: int, tries: int = _MAX_CUT_ROUNDS) -> list[int] | None:
+    def find_rounds(self, total: int, times: int, tries: int = MAX_ITERATIONS) -> list[int] | None:
         """Return integral rounds with a given sum at which all chunks flow. None: not found.
 
         Args:
@@ -173,7 +170,7 @@ def attain_bound(
     if question is None:
         return None
     for times in _integral_multiples(collective, relaxation):
-        if question.ends.amount * times * question.flow.last > _MAX_SENDS:
+        if question.ends.amount * times * question.flow.last > MAX_SENDS:
             return None
         with suppress(NoRoundsError):
             rounds = question.find_rounds(
@@ -201,7 +198,7 @@ def answer(instance: Instance) -> Sat | Unsat | None:
     question = (
         _build_problem(topology, unit, steps) if is_applicable(topology, unit, steps) else None
     )
-    if question is None or question.ends.amount * times * question.flow.last > _MAX_SENDS:
+    if question is None or question.ends.amount * times * question.flow.last > MAX_SENDS:
         return None
     try:
         rounds = question.find_rounds(instance.rounds, times)

@@ -11,10 +11,10 @@ import numpy as np
 from sccl.core.arrays import IntArray
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.adjacency import distinct_columns
 from sccl.synth.network.resources import budget_pace
 from sccl.synth.network.routes import passing_ticks
-from sccl.synth.network.shortest_paths import UNREACHABLE
 from sccl.synth.network.transfers import stalled_error
 
 
@@ -67,7 +67,7 @@ class CutCapacity:
         self.busy = self.beta + (self.alpha if occupies else 0)
         before, after = self._before(come), self._after(go)
         ends = before + self._subtract_cut_through(after)
-        wait = np.minimum(ends + (0 if occupies else self.alpha), UNREACHABLE)
+        wait = np.minimum(ends + (0 if occupies else self.alpha), INFINITE)
         costs, self.kind = distinct_columns(np.stack([self.busy, wait]))
         self._busy, self._wait = costs
         place = {
@@ -82,8 +82,8 @@ class CutCapacity:
             for link in sorted(members):
                 self._budget_of_link.setdefault(link, []).append(b)
         lost = self._after(go, alphas_overlap=True) if occupies else self.alpha + after
-        self._begin = np.minimum(before + (self.alpha if occupies else 0), UNREACHABLE)
-        self._lost = np.minimum(lost, UNREACHABLE)
+        self._begin = np.minimum(before + (self.alpha if occupies else 0), INFINITE)
+        self._lost = np.minimum(lost, INFINITE)
         self._cache: dict[object, int] = {}
 
     @property
@@ -93,13 +93,13 @@ class CutCapacity:
 
     def _before(self, come: IntArray) -> IntArray:
         """Return the ticks before which no needed byte can reach each link."""
-        node_ticks = np.concatenate([come, np.full(len(self.topology.switches), UNREACHABLE)])
+        node_ticks = np.concatenate([come, np.full(len(self.topology.switches), INFINITE)])
         stored = self._is_stored(self._to)
         inner = np.flatnonzero(self._to >= self.topology.ranks)
         for _ in self.topology.switches:  # a path passes each switch at most once
             step = np.where(stored, self.beta, 0) + self.alpha + node_ticks[self._from]
             np.minimum.at(node_ticks, self._to[inner], step[inner])
-        link_ticks: IntArray = np.minimum(node_ticks, UNREACHABLE)[self._from]
+        link_ticks: IntArray = np.minimum(node_ticks, INFINITE)[self._from]
         return link_ticks
 
     def _after(self, go: IntArray, *, alphas_overlap: bool = False) -> IntArray:
@@ -109,14 +109,14 @@ class CutCapacity:
             alphas_overlap: Whether a cut-through switch spends the alpha of its outgoing link while
                 bytes still arrive.
         """
-        node_ticks = np.concatenate([go, np.full(len(self.topology.switches), UNREACHABLE)])
+        node_ticks = np.concatenate([go, np.full(len(self.topology.switches), INFINITE)])
         inner = np.flatnonzero(self._from >= self.topology.ranks)
         for _ in self.topology.switches:
             stored = self._is_stored(self._from)
             alpha = np.where(stored, self.alpha, 0) if alphas_overlap else self.alpha
             step = np.where(stored, self.beta, 0) + alpha + node_ticks[self._to]
             np.minimum.at(node_ticks, self._from[inner], step[inner])
-        link_ticks: IntArray = np.minimum(node_ticks, UNREACHABLE)[self._to]
+        link_ticks: IntArray = np.minimum(node_ticks, INFINITE)[self._to]
         return link_ticks
 
     def _subtract_cut_through(self, link_ticks: IntArray) -> IntArray:
@@ -184,7 +184,7 @@ class CutCapacity:
         low, high = 0, 1
         while self.carried_chunks(high, parts) < chunks:
             low, high = high, 2 * high
-            if high >= UNREACHABLE:
+            if high >= INFINITE:
                 raise stalled_error()
         while low < high:
             middle = (low + high) // 2

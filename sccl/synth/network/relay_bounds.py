@@ -24,14 +24,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from sccl.core.arrays import IntArray
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.cut_capacity import CutCapacity
-from sccl.synth.network.shortest_paths import UNREACHABLE, ShortestPaths
-
-MAX_PAIRS = 2**22
-"""Largest number of pairs of ranks for the computation of distances."""
-
-MAX_JOINT_RANKS = 64
-"""Ranks of a group of which all links are looked at together."""
+from sccl.synth.network.shortest_paths import ShortestPaths
 
 
 class RelayDistances:
@@ -70,7 +65,7 @@ def spread_ticks(
     places = chunks * len(near)
     low = max(pipes.carry_ticks(links, chunks), lower_bound)
     high = pipes.carry_ticks(links, chunks) + int(near[-1])
-    if high >= UNREACHABLE or high <= low:
+    if high >= INFINITE or high <= low:
         return low
     times = pipes.carry_times(links, high, places)
     while low < high:
@@ -99,7 +94,7 @@ def first_feasible_tick(  # noqa: PLR0913, PLR0917 - independent inputs
         if _is_feasible(times, (ranks, chunks), high):
             break
         low, high, step = high + 1, high + step, 2 * step
-        if high >= UNREACHABLE:
+        if high >= INFINITE:
             return low
     while low < high:
         middle = (low + high) // 2

@@ -22,11 +22,9 @@ import numpy as np
 from sccl.core.arrays import IntArray, UInt64Array
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
+from sccl.synth.limits import MAX_CAPACITY
 from sccl.synth.network.adjacency import group_rows
 from sccl.synth.network.routes import Routes, inter_switch_links
-
-_MAX_ROOM = 2**50
-"""Largest capacity, so that sums of demands stay within 64 bits."""
 
 
 class SharedResources(NamedTuple):
@@ -176,8 +174,8 @@ def _budget_weights(
     pace, size = budget_pace(topology, clock, budget), clock.sizes[0]
     common = math.lcm(*set(ticks))
     capacity = math.floor(pace * common)
-    if size * common <= _MAX_ROOM * min(ticks) and capacity <= _MAX_ROOM:
+    if size * common <= MAX_CAPACITY * min(ticks) and capacity <= MAX_CAPACITY:
         return [size * (common // each) for each in ticks], capacity
     return [
-        min(_MAX_ROOM, math.ceil(_MAX_ROOM * size / (pace * each))) for each in ticks
-    ], _MAX_ROOM
+        min(MAX_CAPACITY, math.ceil(MAX_CAPACITY * size / (pace * each))) for each in ticks
+    ], MAX_CAPACITY

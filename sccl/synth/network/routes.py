@@ -28,10 +28,8 @@ from sccl.core.arrays import IntArray
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
+from sccl.synth.limits import MAX_SENDS
 from sccl.synth.network.transfers import stalled_error
-
-MAX_ROUTES = 2**20
-"""Largest number of paths of a machine with switches: that of 1,024 ranks around one switch."""
 
 LinkPath = tuple[int, ...]
 """Links, one after the other."""
@@ -341,8 +339,8 @@ def _switch_paths(topology: Topology, out: dict[int, list[int]], entry: int) -> 
 
 
 def _check_count(topology: Topology, count: int) -> None:
-    if count > MAX_ROUTES:
+    if count > MAX_SENDS:
         raise TooLargeError(
-            f"topology {topology.name!r}: its switches join ranks in more than {MAX_ROUTES} "
+            f"topology {topology.name!r}: its switches join ranks in more than {MAX_SENDS} "
             "ways, the maximum; model fewer ranks, or parallel switches as one"
         )

@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.core.arrays import IntArray
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.arrays import NetworkArrays
-
-UNREACHABLE = 2**61
-"""Distance if no path exists."""
 
 
 def all_pairs(nodes: int, src: Sequence[int], dst: Sequence[int], cost: Sequence[int]) -> IntArray:
@@ -25,9 +23,9 @@ def all_pairs(nodes: int, src: Sequence[int], dst: Sequence[int], cost: Sequence
         cost: Length of each link.
 
     Returns:
-        Shape (nodes, nodes), :data:`UNREACHABLE` where no path leads.
+        Shape (nodes, nodes), :data:`INFINITE` where no path leads.
     """
-    far = np.full((nodes, nodes), UNREACHABLE, dtype=np.int64)
+    far = np.full((nodes, nodes), INFINITE, dtype=np.int64)
     np.fill_diagonal(far, 0)
     np.minimum.at(far, (np.array(src), np.array(dst)), np.array(cost))
     for middle in range(nodes):
@@ -50,14 +48,14 @@ def _relax(
         links: Links by node.
         ends: Other end of each link.
         cost: Ticks of each link.
-        node_ticks: Ticks of each node, UNREACHABLE if unknown. Updated.
+        node_ticks: Ticks of each node, INFINITE if unknown. Updated.
     """
     nodes = len(node_ticks)
     queue = np.empty(nodes, dtype=np.int64)
     waits = np.zeros(nodes, dtype=np.bool_)
     head, count = 0, 0
     for node in range(nodes):
-        if node_ticks[node] < UNREACHABLE:
+        if node_ticks[node] < INFINITE:
             queue[count], waits[node] = node, True
             count += 1
     while count:
@@ -93,15 +91,15 @@ class ShortestPaths:
         self._into = net.in_first.astype(np.int64), net.into.astype(np.int64)
 
     def distances_from(self, sources: list[int]) -> NDArray[np.int64]:
-        """Return the ticks from the nearest source to each node, or UNREACHABLE."""
-        node_ticks = np.full(self.nodes, UNREACHABLE, dtype=np.int64)
+        """Return the ticks from the nearest source to each node, or INFINITE."""
+        node_ticks = np.full(self.nodes, INFINITE, dtype=np.int64)
         node_ticks[sources] = 0
         _relax(*self._out, self.dst, self.cost, node_ticks)
         return node_ticks
 
     def distances_to(self, ranks: list[int]) -> NDArray[np.int64]:
-        """Return the ticks from each node to the nearest destination, or UNREACHABLE."""
-        node_ticks = np.full(self.nodes, UNREACHABLE, dtype=np.int64)
+        """Return the ticks from each node to the nearest destination, or INFINITE."""
+        node_ticks = np.full(self.nodes, INFINITE, dtype=np.int64)
         node_ticks[ranks] = 0
         _relax(*self._into, self.src, self.cost, node_ticks)
         return node_ticks
@@ -111,7 +109,7 @@ class ShortestPaths:
         far = self.distances_from(sources)
         before = np.full(self.nodes, -1, dtype=np.int64)
         on_way = np.flatnonzero(
-            (far[self.src] < UNREACHABLE) & (far[self.src] + self.cost == far[self.dst])
+            (far[self.src] < INFINITE) & (far[self.src] + self.cost == far[self.dst])
         )
         before[self.dst[on_way]] = self.src[on_way]
         return [int(node) for node in before]

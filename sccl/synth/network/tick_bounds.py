@@ -36,32 +36,14 @@ from sccl.core.arrays import IntArray
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.topology import Topology
+from sccl.synth.limits import INFINITE, MAX_CUT_RANKS, MAX_LINKS, MAX_SUBSET, MAX_TABLE_ROWS
 from sccl.synth.network.adjacency import strong_components
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.network.cut_capacity import CutCapacity, LinkGroup
-from sccl.synth.network.relay_bounds import (
-    MAX_JOINT_RANKS,
-    MAX_PAIRS,
-    RelayDistances,
-    first_feasible_tick,
-    spread_ticks,
-)
-from sccl.synth.network.shortest_paths import UNREACHABLE, ShortestPaths
+from sccl.synth.network.relay_bounds import RelayDistances, first_feasible_tick, spread_ticks
+from sccl.synth.network.shortest_paths import ShortestPaths
 from sccl.synth.network.switch_distances import has_detours, has_overlapping_alphas, nearest_paths
 from sccl.synth.network.transfers import Demand, stalled_error
-
-MAX_LINKS = 10_000
-"""Largest number of links of a machine for the search of triangles."""
-
-MAX_KINDS = 10**7
-"""Largest product of kinds of links and groups for a table of counts."""
-
-MAX_HALVED_RANKS = 8
-"""Ranks that are put in two groups in every way."""
-
-
-MAX_CACHED_SIZE = 2**14
-"""Largest number of initial copies of chunks and links of a problem whose bound is cached."""
 
 
 def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
@@ -93,7 +75,7 @@ def lower_bound_ticks(  # noqa: PLR0913 - independent inputs
     parts = [None if part is None else part.tobytes() for part in demand[1:]]
     key = topology, clock, backwards, demand.chunks, tuple(parts)
     search = _BoundSearch(key, net, demand, attained)
-    if len(demand.held) + len(topology.links) > MAX_CACHED_SIZE:
+    if len(demand.held) + len(topology.links) > MAX_LINKS:
         return _search_bound.__wrapped__(search)
     return _search_bound(search)
 
@@ -189,7 +171,7 @@ class _CarryBound:
             needed: Chunks that cross the links of each group.
         """
         pipes, kinds, wanting = self._pipes, self._kinds, np.flatnonzero(needed).tolist()
-        if pipes.has_shared_budgets or kinds * len(needed) >= MAX_KINDS:
+        if pipes.has_shared_budgets or kinds * len(needed) >= MAX_TABLE_ROWS:
             by_group = _links_by_group(group, crosses, len(needed))
             bounds = [pipes.carry_ticks(by_group[i], int(needed[i])) for i in wanting]
             self.ticks = max(self.ticks, *bounds, 0)
@@ -221,7 +203,7 @@ def _relay_ticks(
         lower_bound: Another lower bound, returned unless this one is larger.
     """
     topology, ranks = pipes.topology, paths.nodes
-    if ranks**2 > MAX_PAIRS or any(switch.copies for switch in topology.switches):
+    if ranks**2 > MAX_TABLE_ROWS or any(switch.copies for switch in topology.switches):
         return lower_bound
     spread = RelayDistances(paths)
     always = np.zeros(ranks, dtype=np.int64)
@@ -242,7 +224,7 @@ def _relay_ticks(
                 continue
             seen.add(key)
             lower_bound = spread_ticks(pipes, links, near, chunks, lower_bound)
-            if 1 < len(inside) <= MAX_JOINT_RANKS and len(within):
+            if 1 < len(inside) <= MAX_CUT_RANKS and len(within):
                 lower_bound = first_feasible_tick(
                     plain, links, within, len(inside), chunks, lower_bound
                 )
@@ -279,7 +261,7 @@ def allreduce_bound_ticks(
     everywhere = np.zeros(ranks, dtype=np.int64)
     pipes = CutCapacity(topology, clock, everywhere, everywhere)
     around, lower_bound = _detour_bound(paths, ranks), 0
-    if around >= UNREACHABLE:  # ranks that reduce together may still reach one another
+    if around >= INFINITE:  # ranks that reduce together may still reach one another
         lower_bound = _max_pair_distance(paths, reduced)
     for group in _groupings(topology, net):
         crosses, groups = group[pipes.src] != group[pipes.dst], int(group[:ranks].max()) + 1
@@ -318,7 +300,7 @@ def _max_pair_distance(paths: ShortestPaths, reduced: list[tuple[IntArray, int]]
         for together, _ in reduced
         for rank in together.tolist()
     )
-    if longest >= UNREACHABLE:
+    if longest >= INFINITE:
         raise stalled_error()
     return longest
 
@@ -369,7 +351,7 @@ def _groupings(topology: Topology, net: NetworkArrays) -> Iterator[IntArray]:
 def _bipartitions(topology: Topology, nodes: int) -> Iterator[IntArray]:
     """Yield all divisions of the ranks into two groups, if there are few ranks."""
     ranks = topology.ranks
-    if ranks <= MAX_HALVED_RANKS and not topology.switches:
+    if ranks <= MAX_SUBSET and not topology.switches:
         for subset in range(1, 2 ** (ranks - 1) - 1):
             yield (subset >> np.arange(nodes, dtype=np.int64)) & 1
 
@@ -447,6 +429,6 @@ def _max_distance(paths: ShortestPaths, demand: Demand) -> int:
             wanted.setdefault(tuple(sources[chunk]), set()).add(rank)
     for ranks, others in wanted.items():
         longest = max(longest, int(paths.distances_from(list(ranks))[sorted(others)].max()))
-    if longest >= UNREACHABLE:
+    if longest >= INFINITE:
         raise stalled_error()
     return longest

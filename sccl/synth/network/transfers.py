@@ -14,9 +14,6 @@ Pause = Callable[[int, bool], None]
 """Called after each piece of work with the transfers found in it, and whether that was the last;
 where it was not, it may raise to stop."""
 
-WORK_PER_CALL = 2_000_000
-"""Links looked at, or transfers begun, in one call of a compiled loop: 0.1 to 0.3 s."""
-
 
 class Demand(NamedTuple):
     """The sources and destinations of chunks.

@@ -11,20 +11,12 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from sccl.core.arrays import FloatArray
+from sccl.synth.limits import MIN_SHARE, OPERATION_EFFORT, TOLERANCE
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
-from sccl.synth.packing.master import Master
+from sccl.synth.packing.master import SMOOTHING, Master
 from sccl.synth.packing.price_sets import NoTreeError
 from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
-
-_TOLERANCE = 1e-6
-"""Relative gap at which a packing counts as optimal."""
-
-_SMOOTHING = 0.7
-"""Weight of the kept prices (Wentges 1997), which keeps prices from oscillating."""
-
-_ROUND_EFFORT = 5e-6
-"""Effort of a round, for each row and column: so no load changes the result."""
 
 _MIN_SPREAD_ROUNDS, _MAX_SPREAD_ROUNDS, _SPREAD_EFFORT_SHARE = 24, 400, 0.3
 """Times that trees are priced at first, at least and at most, and the part of the effort after
@@ -32,9 +24,6 @@ which that ends."""
 
 _MAX_LOAD_EXPONENT, _MIN_LOAD_STEP = 12.0, 0.1
 """Logarithm of the highest price of a slot in these rounds, and its smallest increase per round."""
-
-_MIN_SLOT = 1e-3
-"""Smallest length of a slot, as a part of the time, when trees are to load all slots evenly."""
 
 
 class RoutePrices:
@@ -79,7 +68,7 @@ class SlotColumnGeneration:
     ) -> None:
         pricing.check_size(slots.count)
         self.problem, self.slots, self.pricing = problem, slots, pricing
-        self.master = Master(problem, slots, unit, has_missing=True, round_effort=_ROUND_EFFORT)
+        self.master = Master(problem, slots, unit, has_missing=True, round_effort=OPERATION_EFFORT)
         self.route_prices = RoutePrices(problem)
         self.sizes = np.array([float(c.amount) for c in problem.commodities])
         self.lower_bound, self.safe_bound, self._pricing_spent = 0.0, 0.0, 0.0
@@ -139,10 +128,7 @@ class SlotColumnGeneration:
             notify(self.lower_bound * unit, value * unit)
             if value * unit <= target_us or self.spent > effort or time.perf_counter() > deadline:
                 break
-            if (
-                value - self.lower_bound <= _TOLERANCE * value
-                or self.lower_bound * unit >= hopeless
-            ):
+            if value - self.lower_bound <= TOLERANCE * value or self.lower_bound * unit >= hopeless:
                 if not self._search_trees():
                     break
                 continue
@@ -180,7 +166,7 @@ class SlotColumnGeneration:
         """
         count = self.slots.grows.shape[1]
         lengths = self.slots.fixed + self.slots.grows @ np.full(count, self.master.unit / count)
-        lengths = np.maximum(lengths, _MIN_SLOT * self.master.unit)
+        lengths = np.maximum(lengths, MIN_SHARE * self.master.unit)
         prices = np.tile(1 / lengths, (len(self.problem.resources), 1))
         often = len(self.master.rooms) // len(self.problem.commodities)
         often = min(max(often, _MIN_SPREAD_ROUNDS), _MAX_SPREAD_ROUNDS)
@@ -214,7 +200,7 @@ class SlotColumnGeneration:
         """Add trees that may improve the solution. Return False if there are none."""
         if self.best is not None:
             smooth = tuple(
-                _SMOOTHING * kept + (1 - _SMOOTHING) * now
+                SMOOTHING * kept + (1 - SMOOTHING) * now
                 for kept, now in zip(self.best, (prices, windows), strict=True)
             )
             if self._add_cheapest(*smooth):

@@ -17,20 +17,13 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import FloatArray, IntArray
 from sccl.solvers.lp import SparseProgram, SparseResult, SparseStatus, solve_sparse
+from sccl.synth.limits import TOLERANCE
 from sccl.synth.packing.flow_problem import FlowProblem, RouteImages, SlotTree
 from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
 from sccl.topo.symmetry.permutations import Permutation
 
-MAX_COLUMNS = 600_000
-"""Largest number of columns of a program. Larger programs take minutes."""
-
-_LINK_PENALTY = 1e-6
-"""Price of all bytes for each link they pass, relative to the whole time, so that paths are
-short.
-"""
-
 _MIN_FLOW = 1e-7
-"""Smallest part that counts as a flow."""
+"""Smallest flow: a tenth of the tolerance of GLOP."""
 
 
 def is_unicast(problem: FlowProblem) -> bool:
@@ -315,7 +308,7 @@ class FlowProgram:
             lower.append(asks)
             upper.append(asks)
             prices = np.zeros(root_arcs.columns)
-            prices[: root_arcs.flows] = _LINK_PENALTY / asked if variables else 1.0
+            prices[: root_arcs.flows] = TOLERANCE / asked if variables else 1.0
             cost.append(prices)
             at, next_row = at + root_arcs.columns, next_row + root_arcs.rows
         summed = _sum_duplicates(

@@ -16,17 +16,19 @@ from flint import fmpq, fmpq_mat
 from sccl.core.arrays import FloatArray
 from sccl.solvers import lp
 from sccl.solvers.lp import BasisStatus
+from sccl.synth.limits import ELEMENT_EFFORT, TOLERANCE
 from sccl.synth.packing.flow_problem import FlowResource, SlotTree
-from sccl.synth.packing.price_branching import ELEMENT_EFFORT
 from sccl.synth.packing.price_sets import TreeProblem
 from sccl.synth.packing.problem import Resource
 from sccl.synth.packing.slots import TimeSlots
 
-_DENOMINATOR = 10**6
-"""Largest denominator of a share that is rounded from floating point."""
+SMOOTHING = 0.6
+"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating. With 0.7
+the allgather on ``z52-pcie`` with S = 6 loses an optimal algorithm."""
 
 _MISSING_COST = 1000.0
-"""Cost of serving a commodity by no tree, in multiples of the whole: no packing does it."""
+"""Cost of a commodity without a tree, in multiples of the time, so that no optimal packing has
+one."""
 
 RoomUse = tuple[int, int]
 """A resource and a room of slots, by number."""
@@ -276,7 +278,7 @@ def nearby_packing(
     """Return the value and the parts of an exact packing near a solution, for any basis."""
     values = solution.result.variable_values()
     parts = [
-        Fraction(max(values.get(share, 0.0), 0.0)).limit_denominator(_DENOMINATOR)
+        Fraction(max(values.get(share, 0.0), 0.0)).limit_denominator(round(1 / TOLERANCE))
         for share in (column.variable for column in master.columns)
     ]
     totals = [Fraction(0)] * len(master.problem.commodities)

@@ -16,6 +16,7 @@ from sccl.collectives import Dual
 from sccl.core.arrays import UInt64Array
 from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.collective import Collective
+from sccl.synth.limits import ELEMENT_EFFORT, WORK_PER_CALL
 from sccl.synth.network.routes import build_routes
 from sccl.synth.packing.flow_problem import FlowProblem
 from sccl.synth.packing.port_matching_loops import (
@@ -28,12 +29,6 @@ from sccl.synth.packing.port_matching_loops import (
     advance,
 )
 from sccl.synth.packing.send_plans import PlannedSend, SendPlan
-
-_WORD_EFFORT = 2e-9
-"""Budget of one examined word, in units of some seconds."""
-
-_WORDS_PER_CALL = 50_000_000
-"""Words that are looked at before a signal is heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +79,10 @@ def plan_port_matching(
         np.array([0, 0, left, 0, 0]),
     )
     until = int(spare_us * PS_PER_US / tick_ps)
-    while advance(paths, all_, sent, until, int(sent.now[LOOKS]) + _WORDS_PER_CALL):
+    while advance(paths, all_, sent, until, int(sent.now[LOOKS]) + WORK_PER_CALL):
         if deadline_passed():
             break
-    effort = _WORD_EFFORT * float(sent.now[LOOKS])
+    effort = ELEMENT_EFFORT * float(sent.now[LOOKS])
     if sent.now[LEFT]:
         return MatchingResult(None, effort)
     sizes = (-(-problem.chunk_bytes // pieces),) * collective.num_chunks

@@ -16,6 +16,7 @@ import numpy as np
 
 from sccl.compiled import compiled, lowest
 from sccl.core.arrays import IntArray, UInt64Array
+from sccl.synth.limits import INFINITE
 
 TICK, SENDS, LEFT, FLYING, LOOKS = range(5)
 """Indices of counters: the tick, sends so far, remaining sends, sends in flight, and words
@@ -23,11 +24,9 @@ examined.
 """
 
 _ONE = np.uint64(1)
-_NEVER = 1 << 60
-"""Later than any tick of a schedule."""
 
 _ROUTE_WORDS = 32
-"""Words, as which looking at a way counts beside those that it looks at."""
+"""Words that count for a route in addition to those that it examines."""
 
 
 class PortRoutes(NamedTuple):
@@ -144,7 +143,7 @@ def _first_exclusive(u: int, v: int, all_: Holdings) -> int:
 @compiled
 def _rarest_for_group(u: int, v: int, all_: Holdings) -> int:
     """Return a chunk that v's group lacks and the fewest gates of u's group have. -1: none."""
-    best, best_count, group = -1, _NEVER, all_.group[u]
+    best, best_count, group = -1, INFINITE, all_.group[u]
     lacking = all_.few[all_.group[v], 0]
     for i in range(all_.held.shape[1]):
         fits = all_.held[u, i] & ~all_.coming[v, i] & all_.wanted[v, i] & lacking[i]
@@ -270,7 +269,7 @@ def _augment(  # noqa: PLR0913, PLR0917 - a matching and its scratch
         port = queue[at]
         at += 1
         while True:
-            best, best_urgency = -1, _NEVER
+            best, best_urgency = -1, INFINITE
             for path in range(begin[port], end[port]):
                 if 0 <= urgent[path] < best_urgency and seen[paths.out_port[path], 0] != mark:
                     best, best_urgency = path, urgent[path]
@@ -335,8 +334,8 @@ def _match(kind: int, paths: PortRoutes, all_: Holdings, sent: InFlight, spare_u
 def _next_tick(
     tick: int, flying: int, head: IntArray, into_free: IntArray, out_free: IntArray
 ) -> int:
-    """Return the next tick at which something arrives, or a port becomes free; _NEVER: none."""
-    soonest, long = _NEVER, len(head)
+    """Return the next tick at which something arrives, or a port becomes free; INFINITE: none."""
+    soonest, long = INFINITE, len(head)
     for later in range(1, long if flying else 0):
         if head[(tick + later) % long] >= 0:
             soonest = tick + later
@@ -363,7 +362,7 @@ def advance(
         for kind in range(len(paths.first) - 1):
             _match(kind, paths, all_, sent, spare_until)
         soonest = _next_tick(now[TICK], now[FLYING], sent.head, sent.into_free, sent.out_free)
-        if soonest == _NEVER:
+        if soonest == INFINITE:
             return False
         now[TICK] = soonest
         if now[LOOKS] > most_looks:

@@ -30,21 +30,13 @@ import numpy as np
 from sccl.compiled import compiled
 from sccl.core.arrays import BoolArray, IntArray
 from sccl.core.ids import Edge
+from sccl.synth.limits import ELEMENT_EFFORT, INFINITE, MAX_ITERATIONS
 from sccl.synth.packing.flow_problem import SlotTree
-from sccl.synth.packing.price_sets import INFINITE, TreeDemand
+from sccl.synth.packing.price_sets import TreeDemand
 
-ELEMENT_EFFORT = 3e-9
-"""Effort of one element of an array.
-
-An estimate that does not depend on how busy a machine is, in the unit of CP-SAT's deterministic
-time, which takes one to five seconds.
-"""
-
-_SEED = 1  # CP-SAT's own
-_MAX_NODES, _MAX_OPEN_NODES = 2_000, 128
-"""Limits on nodes of branch and bound. On two NDv2 it takes 4 on average, 0.1 ms, and CP-SAT 7 ms
-for the same.
-"""
+_MAX_OPEN_NODES = 128
+"""Limit on open nodes of branch and bound. ``ndv2x2`` takes 4 nodes on average, 0.1 ms, and CP-SAT
+7 ms for the same."""
 
 
 class TreeNetwork(NamedTuple):
@@ -475,9 +467,9 @@ class TreeSearch:
         left = np.empty((_MAX_OPEN_NODES, *costs.shape), np.int64)
         left[0] = costs
         best = np.full((len(self.network.held), 2), -1, np.int64)
-        cost, paid, nodes = solve_branch_and_bound(self.network, left, below, _MAX_NODES, best)
+        cost, paid, nodes = solve_branch_and_bound(self.network, left, below, MAX_ITERATIONS, best)
         each = len(best) + int(self.network.wanted.sum())
-        many = _MAX_NODES if nodes < 0 else nodes
+        many = MAX_ITERATIONS if nodes < 0 else nodes
         self.spent += ELEMENT_EFFORT * (paid + many * each) * costs.size
         return (self._tree(best) if cost < below else None), cost, nodes >= 0
 
@@ -532,7 +524,7 @@ class TreeSearch:
         model.add(total < below)
         model.minimize(total)
         timeout_s = seconds if seconds < math.inf else None
-        effort = Effort(timeout_s, _SEED, self.max_effort)
+        effort = Effort(timeout_s, seed=1, units=self.max_effort)  # the seed of CP-SAT
         result = solve(model, effort, Strategy(workers=1, linear=2))
         self.spent += result.units
         if result.is_infeasible:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from sccl.core.arrays import IntArray
 from sccl.core.topology import UNREACHED, Topology, distances
-from sccl.synth.packing.price_branching import ELEMENT_EFFORT
+from sccl.synth.limits import ELEMENT_EFFORT
 from sccl.synth.packing.price_steps import PricedTimeWindow, SearchPricer
 from sccl.synth.packing.problem import (
     Commodity,

@@ -15,34 +15,18 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
 from sccl.errors import TooLargeError
+from sccl.synth.limits import (
+    ELEMENT_EFFORT,
+    INFINITE,
+    MAX_MODEL,
+    MAX_SUBSET,
+    MAX_TABLE_WORK,
+    PRICE_SCALE,
+)
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.price_rounds import RoundPricing
-from sccl.synth.packing.price_sets import (
-    INFINITE,
-    WORK_EFFORT,
-    NoTreeError,
-    SetTables,
-    TreeProblem,
-)
+from sccl.synth.packing.price_sets import NoTreeError, SetTables, TreeProblem
 from sccl.synth.packing.price_trees import TreePricing
-from sccl.synth.packing.problem import MAX_SUBSET_RANKS
-
-MAX_WORK = 3 * 10**7
-"""Limit for a table, pairs of sets times slots times nodes: beyond, pricing takes tenths of a
-second.
-"""
-
-MAX_SHARED_GOALS = 2 * 10**5
-"""Pairs of ranks times sets that one of them may serve: of more, nobody exchanges."""
-
-_GOAL_EFFORT = 1e-8
-"""Effort, in units of some seconds, per set that ranks may serve, in a slot."""
-
-_TABLE_FACTOR = 8
-"""Times what tables are said to take elsewhere: what they were seen to take, filled in twice."""
-
-_COST_SCALE = 1 << 30
-"""The largest cost of a send as an integer."""
 
 
 class _RootChoice(NamedTuple):
@@ -116,7 +100,7 @@ class PairTables:
             for rank, goal in enumerate(self._full_goal)
         ]
         both = [(u, v) for u, v in number if u < v and (v, u) in number]
-        if len(both) * max(self._full_goal) <= MAX_SHARED_GOALS:
+        if len(both) * max(self._full_goal) <= MAX_MODEL:
             self.roots += [
                 _RootChoice((u, v), (number[u, v], number[v, u]), self._shared_goals(u, v))
                 for u, v in both
@@ -126,7 +110,7 @@ class PairTables:
     def effort(self, slots: int) -> float:
         """Return the effort for pricing trees in a number of slots, in units of some seconds."""
         work = self.down.work(slots) + self.up.work(slots)
-        return _TABLE_FACTOR * WORK_EFFORT * work + _GOAL_EFFORT * slots * self.goals
+        return ELEMENT_EFFORT * (work + slots * self.goals)
 
     def _shared_goals(self, u: int, v: int) -> tuple[IntArray, IntArray]:
         """Return the pairs of sets of two ranks that together contain all ranks, as bit masks."""
@@ -197,10 +181,10 @@ class TreePairPricing(TreePricing):
         self.is_exact = self.is_searched = False
         self.search_effort, self._first = 0.0, []
         ranks = list(range(problem.topology.ranks))
-        groupings = [[ranks]] if len(ranks) <= MAX_SUBSET_RANKS else list(_rank_partitions(problem))
-        if max(map(len, problem.topology.chassis), default=0) > MAX_SUBSET_RANKS:
+        groupings = [[ranks]] if len(ranks) <= MAX_SUBSET else list(_rank_partitions(problem))
+        if max(map(len, problem.topology.chassis), default=0) > MAX_SUBSET:
             groupings = []  # parts of a chassis are no groups: such trees price too few
-        small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_WORK]
+        small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MAX_TABLE_WORK]
         self._pairs = [PairTables(problem, groups) for groups in small]
         self.rounds = RoundPricing(problem)
         self.tables = [part for pair in self._pairs for part in (pair.up, pair.down)]
@@ -222,7 +206,7 @@ class TreePairPricing(TreePricing):
         See :class:`TreePricing`.
         """
         del lightly  # there is no search
-        cost = np.floor(prices * (_COST_SCALE / (float(prices.max(initial=0.0)) or 1.0)))
+        cost = np.floor(prices * (PRICE_SCALE / (float(prices.max(initial=0.0)) or 1.0)))
         costs = reverse_costs(cost.astype(np.int64) * 64 + 1, arrive)
         price, tree = self.rounds.cheapest(*costs.down)
         candidates = [(pair.cheapest(costs), pair) for pair in self._pairs]

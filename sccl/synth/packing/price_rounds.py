@@ -21,18 +21,15 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
 from sccl.core.ids import Edge
+from sccl.synth.limits import (
+    ELEMENT_EFFORT,
+    INFINITE,
+    MAX_ITERATIONS,
+    MAX_SEARCH_RANKS,
+    OPERATION_EFFORT,
+)
 from sccl.synth.network.product_coordinates import Coordinates, find_coordinates
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
-from sccl.synth.packing.price_sets import INFINITE
-
-_MAX_RANKS = 32
-"""Limit on ranks, since there are many pairs of links."""
-
-_MAX_PLANS = 1000
-"""Largest number of plans that are priced each time. Plans that exchange most data come first."""
-
-_SLOT_EFFORT, _ROUND_EFFORT = 1e-4, 2e-8
-"""Effort per slot, and per round of a plan in a slot, in units of some seconds."""
 
 
 class RoundPlan(NamedTuple):
@@ -95,9 +92,9 @@ class RoundPricing:
         self._is_transitive = (
             len(images) == ranks
         )  # then each rank has a given role in some image of the plan
-        plans = list(self._plans(ranks)) if 3 < ranks <= _MAX_RANKS else []
+        plans = list(self._plans(ranks)) if 3 < ranks <= MAX_SEARCH_RANKS else []
         self.plans = sorted(dict.fromkeys(plans), key=lambda p: len(p.broadcast_rounds))[
-            :_MAX_PLANS
+            :MAX_ITERATIONS
         ]
         self.max_reduce_rounds = max((len(plan.reduce_rounds) for plan in self.plans), default=0)
         self.max_broadcast_rounds = max(
@@ -117,9 +114,8 @@ class RoundPricing:
 
     def effort(self, slots: int) -> float:
         """Return the effort for pricing rounds in a number of slots, in units of some seconds."""
-        return (
-            slots * (_SLOT_EFFORT + _ROUND_EFFORT * self._plan_rounds.size) if self.plans else 0.0
-        )
+        _, rounds = self._plan_rounds.shape
+        return slots * (OPERATION_EFFORT * rounds + ELEMENT_EFFORT * self._plan_rounds.size)
 
     def cheapest(self, cost: IntArray, arrive: IntArray) -> tuple[int, SlotTree]:
         """Return the price and the sends of the cheapest plan. INFINITE: there is none.

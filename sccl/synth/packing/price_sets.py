@@ -19,11 +19,9 @@ import numpy as np
 
 from sccl.compiled import compiled
 from sccl.core.arrays import IntArray
+from sccl.synth.limits import INFINITE
 from sccl.synth.packing.flow_problem import FlowCommodity, FlowProblem, SlotTree
 from sccl.synth.packing.problem import Commodity, PackingProblem
-
-INFINITE = 1 << 60
-"""Dearer than any tree. The sum of two stays within 64 bits."""
 
 
 class NodeGroups(NamedTuple):
@@ -251,7 +249,7 @@ def extract_tree(  # noqa: PLR0913, PLR0915, PLR0917 - a table, how it was fille
 
 
 WORK_EFFORT = 5e-10
-"""Effort, in units of some seconds, of a unit of work: a pair of sets, at a node, in a slot."""
+"""Budget of a pair of sets at a node in a slot."""
 
 
 TreeProblem = FlowProblem | PackingProblem

@@ -19,26 +19,16 @@ from numpy.typing import NDArray
 from sccl.core.arrays import IntArray
 from sccl.core.ids import Edge
 from sccl.errors import TooLargeError
+from sccl.synth.limits import INFINITE, LIMIT_EFFORT, MAX_CAPACITY, MAX_TABLE_WORK
 from sccl.synth.packing.price_branching import TreeSearch, tree_network
 from sccl.synth.packing.price_pairs import PairTables, reverse_costs
-from sccl.synth.packing.price_sets import (
-    INFINITE,
-    WORK_EFFORT,
-    SetTables,
-    chunk_starts,
-    with_start_links,
-)
-from sccl.synth.packing.problem import MAX_TREE_WORK, Commodity, PackingProblem, StepTree
-
-_MAX_TREE_COST = 1 << 52
-"""Largest cost of a tree: sums of a few, and objectives of CP-SAT, stay within 64 bits."""
-
-_TREE_EFFORT = 30.0  # units for a tree, of which CP-SAT takes 7 ms on two NDv2
+from sccl.synth.packing.price_sets import WORK_EFFORT, SetTables, chunk_starts, with_start_links
+from sccl.synth.packing.problem import Commodity, PackingProblem, StepTree
 
 
 def max_price_scale(ranks: int) -> int:
     """Return the largest integer for a price of 1 at which tree costs stay below their limit."""
-    return _MAX_TREE_COST // (2 * (ranks + 1) ** 2)
+    return MAX_CAPACITY // (2 * (ranks + 1) ** 2)
 
 
 class PricedTimeWindow:
@@ -126,9 +116,9 @@ class SearchPricer:
     def __init__(self, window: PricedTimeWindow, deadline: float = math.inf) -> None:
         self.window = window
         network = tree_network(window.edges, window.ranks, window.commodity, window.arrive)
-        self.search = TreeSearch(network, _TREE_EFFORT, deadline)
+        self.search = TreeSearch(network, LIMIT_EFFORT, deadline)
         links = len(self.search.useful)
-        if window.ranks * window.steps * links > MAX_TREE_WORK:
+        if window.ranks * window.steps * links > MAX_TABLE_WORK:
             raise TooLargeError(
                 f"a limit over all k for {window.ranks} ranks, {links} links and {window.steps} "
                 "steps is too large to compute; the bounds and a sweep over k work"
@@ -149,7 +139,7 @@ class SearchPricer:
         Raises:
             TimeoutError: The effort for a tree, or the time, was not enough.
         """
-        cheapest = self.cheapest_below(prices, _MAX_TREE_COST)
+        cheapest = self.cheapest_below(prices, MAX_CAPACITY)
         assert cheapest is not None, "each rank can be reached in the steps that there are"
         return cheapest
 

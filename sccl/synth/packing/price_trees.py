@@ -10,34 +10,25 @@ import numpy as np
 
 from sccl.core.arrays import BoolArray, FloatArray, IntArray
 from sccl.errors import TooLargeError
+from sccl.synth.limits import INFINITE, MAX_SUBSET, PRICE_SCALE, QUICK_EFFORT
 from sccl.synth.packing.flow_problem import FlowCommodity, FlowProblem, SlotTree
 from sccl.synth.packing.price_branching import TreeSearch, insert_targets, tree_network
 from sccl.synth.packing.price_sets import (
-    INFINITE,
     WORK_EFFORT,
     NoTreeError,
     SetTables,
     chunk_starts,
     with_start_links,
 )
-from sccl.synth.packing.problem import MAX_SUBSET_RANKS
 
 MAX_WORK = 15 * 10**8
-"""Limit on pairs of sets times slots times nodes: pricing all trees once takes a second."""
+"""Pairs of sets times slots times nodes: pricing all trees once takes a second."""
 
 _MAX_GROWTH_WORK = 10**6
-"""The same limit for growing trees from each rank in turn, which takes milliseconds."""
+"""The same product, up to which trees are grown from each rank in turn: milliseconds."""
 
 _SEED_RANKS = 4
-"""Ranks with which trees are begun, where all take long."""
-
-_TREE_EFFORT = 0.5
-"""Limit on the effort of CP-SAT for a tree that branching does not find. Without searched trees,
-the lower bound of an allgather of 4 KB per rank on torus:4x4@50,25GB falls from 2.84 to 2.83 us.
-"""
-
-_COST_SCALE = 1 << 30
-"""The largest cost of a send as an integer: sums stay far below 64 bits."""
+"""Ranks from which trees are grown if all of them take long."""
 
 
 class TreePricing:
@@ -87,7 +78,7 @@ class TreePricing:
             raise TooLargeError(
                 f"topology {topology.name!r}: the lower bound over all chunkings prices trees, of "
                 f"which {self.problem.collective.name} among {topology.ranks} ranks has too many; "
-                f"this version supports up to {MAX_SUBSET_RANKS} ranks to reach, or few links"
+                f"this version supports up to {MAX_SUBSET} ranks to reach, or few links"
             )
 
     def effort(self, slots: int) -> float:
@@ -104,7 +95,7 @@ class TreePricing:
         1 is a 64th of that part. So a tree's error is at most its number of sends, in parts.
         """
         sends = 3 * (self.problem.topology.ranks + len(self.starts))
-        return sends * (float(prices.max(initial=0.0)) or 1.0) / _COST_SCALE
+        return sends * (float(prices.max(initial=0.0)) or 1.0) / PRICE_SCALE
 
     def cheapest(
         self, prices: FloatArray, arrive: IntArray, *, lightly: bool = False
@@ -124,14 +115,14 @@ class TreePricing:
         links = len(prices)
         max_price = float(prices.max(initial=0.0)) or 1.0
         # Free sends get a small cost, which excludes loops.
-        cost = np.floor(prices * (_COST_SCALE / max_price)).astype(np.int64) * 64 + 1
+        cost = np.floor(prices * (PRICE_SCALE / max_price)).astype(np.int64) * 64 + 1
         if not self.tables:
             trees = [
                 self._grow_tree(c, cost, arrive, lightly=lightly)
                 for c in range(len(self.problem.commodities))
             ]
             # each send costs 1 more than its price
-            part, sends = max_price / _COST_SCALE / 64, self.problem.topology.ranks
+            part, sends = max_price / PRICE_SCALE / 64, self.problem.topology.ranks
             return [
                 (
                     sum(prices[use] for use in sorted(tree))
@@ -168,7 +159,7 @@ class TreePricing:
         tree = frozenset((int(e), int(k)) for e, k in self._tree[:count])
         if lightly or not self.is_searched:
             return tree, None
-        search = TreeSearch(network, _TREE_EFFORT)
+        search = TreeSearch(network, QUICK_EFFORT)
         below = sum(int(cost[use]) for use in tree)
         cheaper, lower_bound = search.cheapest(np.where(arrive < 0, INFINITE, cost), below)
         self.search_effort += search.spent
@@ -192,5 +183,5 @@ def _set_tables(problem: FlowProblem) -> list[SetTables]:
             by_goal.setdefault(goal, []).append(i)
         return [SetTables(problem, [[goal]], tuple(all_)) for goal, all_ in by_goal.items()]
     goals = sorted(frozenset().union(*missing))
-    few = len(goals) <= MAX_SUBSET_RANKS
+    few = len(goals) <= MAX_SUBSET
     return [SetTables(problem, [goals], tuple(range(len(missing))))] if few else []

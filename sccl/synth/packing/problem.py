@@ -19,10 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import lcm
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
+from sccl.synth.limits import MAX_SUBSET
 from sccl.topo.symmetry.automorphisms import automorphisms, generator_groups
 from sccl.topo.symmetry.group_choice import translation_groups
 from sccl.topo.symmetry.permutations import Orbits, Permutation, class_orbits
@@ -31,14 +33,6 @@ LinkStep = tuple[int, int]
 """A (link, step): the index of an edge of :attr:`Problem.edges`, and a step from 0."""
 
 StepTree = frozenset[LinkStep]
-
-MAX_SUBSET_RANKS = 10
-"""Maximum number of ranks to reach for pricing by dynamic programming over sets of them."""
-
-MAX_TREE_WORK = 20_000_000
-"""Ranks times links times steps: beyond, a single tree takes minutes."""
-
-_ROUND_DENOMINATOR = 27_720  # which all numbers up to 12 divide
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +195,9 @@ def _bounded_symmetries(topology: Topology, collective: Collective) -> tuple[Per
     already transitive on ranks. The mean over more symmetries would need more chunks in an
     algorithm.
     """
-    if topology.ranks > MAX_SUBSET_RANKS and not collective.post.pattern:
+    if topology.ranks > MAX_SUBSET and not collective.post.pattern:
         # so many chunks that symmetries of every order are found: only images of ranks matter
-        chunks = topology.ranks * _ROUND_DENOMINATOR
+        chunks = topology.ranks * lcm(*range(1, 13))  # divisible by every order up to 12
         many = replace(collective, chunks=chunks, num_chunks=chunks)
         groups = (*generator_groups(topology, many), *translation_groups(topology, collective))
         for group in groups[:1]:
@@ -269,7 +263,7 @@ def _resources(
 def is_priced_without_search(topology: Topology, collective: Collective) -> bool:
     """Return whether all trees of a collective can be priced without a search."""
     return all(
-        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= MAX_SUBSET_RANKS
+        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= MAX_SUBSET
         for holders, wanted in collective.chunk_classes()
     )
 

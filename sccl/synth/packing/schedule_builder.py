@@ -11,6 +11,7 @@ from sccl.collectives import Dual, Spec
 from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.schedule import MAX_TIME, Schedule, build_schedule
 from sccl.core.topology import Topology
+from sccl.synth.limits import MAX_IDLE, MAX_PASSES, MAX_REFINED_SENDS, MIN_GAIN, OPERATION_EFFORT
 from sccl.synth.packing.flow_problem import FlowProblem, routes_between_ranks
 from sccl.synth.packing.port_matching import plan_port_matching
 from sccl.synth.packing.send_plans import (
@@ -27,10 +28,7 @@ PIECE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Chunks of each share of a tree, as long as there are not too many sends."""
 
 _USUAL_PIECES = 32
-"""Number of pieces. More are tried only if half of the last gain would reach the target."""
-
-STEADY_FACTOR = 32
-"""Times as many of trees through which all flows, link after link: a chunk waits for its whole."""
+"""Pieces of a share. More are tried only if half of the last gain would reach the target."""
 
 MATCHING_PIECES = (1, 2, 4, 6, 12, 24, 48, 96)
 """Parts of each class, where chunks are of one size. An allgather of 1 MB on dgx2:8 has a gap of
@@ -38,31 +36,13 @@ MATCHING_PIECES = (1, 2, 4, 6, 12, 24, 48, 96)
 """
 
 _MATCHING_EFFORT = 2.5
-"""Factor of the budget for chunks of one size, which 12 parts take on dgx2:8."""
+"""Multiple of the budget for chunks of one size. Twelve parts take it on ``dgx2:8``."""
 
 _EXTRA_PIECES_DIVISOR = 8
-"""Such a part more of them at most, where bytes are fewer that way."""
+"""At most an eighth more pieces are tried, where they waste fewer bytes."""
 
-MAX_SENDS, MAX_MATCHED_SENDS = 60_000, 300_000
-"""Largest numbers of sends, for packings and for chunks of one size, which are placed once."""
-
-_MAX_NEAR_SENDS = 200_000
-"""Largest number of sends of a packing if repeating the last gain would reach the target."""
-
-_MAX_IDLE, _IDLE_RATIO = 2, 1 - 1e-3
-"""So often in turn more parts take more than that part of the time, and no more are tried."""
-
-_MAX_PLACED_SENDS = 200_000
-"""Sends that are placed again, however few there are of them at a time."""
-
-_MAX_PASSES = 12
-"""Largest number of placements of one packing."""
-
-_SEND_EFFORT = 3e-6
-"""Budget of one send, in units of some seconds."""
-
-_MIN_GAIN_RATIO = 1 - 1e-4
-"""Smaller chunks that take more than that part of the time are not made smaller again."""
+MAX_SENDS = 60_000
+"""Sends of a packing. More are placed only if that is likely to reach the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +101,7 @@ class ScheduleBuilder:
     def schedule_packing(self, packing: TimedPacking, target_us: float, thorough: bool) -> float:
         """Schedule a packing in smaller and smaller chunks. Return the best time, microseconds."""
         self.method = "packing"
-        flows = STEADY_FACTOR if packing.slots.offset else 1
+        flows = _USUAL_PIECES if packing.slots.offset else 1
         before, max_sends, soon = float("inf"), MAX_SENDS, False
         for pieces in PIECE_COUNTS:
             if pieces > _USUAL_PIECES and not soon:
@@ -132,18 +112,18 @@ class ScheduleBuilder:
             ticks = self._keep_best(plan, self._place_plan(plan))
             if self.ticks <= target_us * PS_PER_US or not thorough:
                 break
-            if ticks > before * _MIN_GAIN_RATIO:
+            if ticks > before * (1 - MIN_GAIN):
                 break
             near = before < float("inf") and 2 * ticks - before <= target_us * PS_PER_US
             soon = 3 * ticks - before <= 2 * target_us * PS_PER_US
-            before, max_sends = ticks, _MAX_NEAR_SENDS if near else MAX_SENDS
+            before, max_sends = ticks, MAX_REFINED_SENDS if near else MAX_SENDS
         return self.us
 
     def _place_plan(self, plan: SendPlan) -> list[PlacedSend]:
         """Return the sends of a plan, each placed as early as possible."""
         many = max(1, len(plan.sends))
-        passes = min(_MAX_PASSES, _MAX_PLACED_SENDS // many)
-        self.effort += _SEND_EFFORT * many * (1 + passes)
+        passes = min(MAX_PASSES, MAX_REFINED_SENDS // many)
+        self.effort += OPERATION_EFFORT * many * (1 + passes)
         return place_plan(self.problem, plan, self.directions, passes)
 
     def schedule_by_matching(
@@ -168,7 +148,7 @@ class ScheduleBuilder:
         for many in MATCHING_PIECES:
             pieces = _round_to_bytes(self.problem.chunk_bytes, many)
             over = (
-                pieces * each > MAX_MATCHED_SENDS
+                pieces * each > MAX_REFINED_SENDS
                 or self.effort > max_effort
                 or self.deadline_passed()
             )
@@ -177,14 +157,14 @@ class ScheduleBuilder:
             matching = plan_port_matching(
                 self.problem, self.dual, pieces, spare_us, self.deadline_passed
             )
-            self.effort += matching.effort + _SEND_EFFORT * pieces * each
+            self.effort += matching.effort + OPERATION_EFFORT * pieces * each
             if matching.plan is None:
                 break
             ticks = self._keep_best(
                 matching.plan, place_plan(self.problem, matching.plan, self.directions)
             )
-            idle = idle + 1 if ticks > before * _IDLE_RATIO else 0
-            if self.ticks <= target or idle == _MAX_IDLE:
+            idle = idle + 1 if ticks > before * (1 - MIN_GAIN) else 0
+            if self.ticks <= target or idle == MAX_IDLE:
                 break
             before = min(before, ticks)
         return self.us

@@ -24,16 +24,11 @@ from sccl.core.arrays import FloatArray, IntArray
 from sccl.core.clock import Clock
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
+from sccl.synth.limits import MIN_SHARE, SENDS_PER_CALL
 from sccl.synth.network.routes import Routes, build_routes
 from sccl.synth.packing.flow_problem import FlowProblem, RouteImages
 from sccl.synth.packing.placement_loops import place_sends
 from sccl.synth.packing.slots import TimedPacking, TreePart
-
-_SENDS_PER_CALL = 4096
-"""Sends that are placed before a signal is heard."""
-
-_MIN_PART = 5e-4
-"""Smallest share of a commodity. Smaller ones are left out, and the others take over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +142,7 @@ def _shares_by_commodity(problem: FlowProblem, packing: TimedPacking) -> dict[in
         shares[share.commodity].append(share)
     for c, parts in shares.items():
         parts.sort(key=lambda s: (-s.part, sorted(s.tree)))
-        shares[c] = [s for s in parts if s.part >= _MIN_PART] or parts[:1]
+        shares[c] = [s for s in parts if s.part >= MIN_SHARE] or parts[:1]
     return shares
 
 
@@ -332,8 +327,8 @@ class _PlannedSends:
         held = (self._base, count, begin, end, np.zeros(intervals), self._room, longest)
         available = np.zeros((self._chunks, self._nodes), np.int64)
         start, table = np.zeros(len(order), np.int64), self._table(mirrored=backwards)
-        for first in range(0, len(order), _SENDS_PER_CALL):
-            last = min(first + _SENDS_PER_CALL, len(order))
+        for first in range(0, len(order), SENDS_PER_CALL):
+            last = min(first + SENDS_PER_CALL, len(order))
             place_sends(first, last, about, table, held, available, start)
         send_starts = np.zeros(len(order), np.int64)
         send_starts[order] = start

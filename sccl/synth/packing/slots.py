@@ -22,12 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import FloatArray, IntArray
+from sccl.synth.limits import SLACK_DIVISOR
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 
 BorderRule = Literal["above", "below"]
-
-_SLACK_DIVISOR = 10
-"""The part of a slot that is let go is one of so many: a short alpha would cost a long slot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +203,7 @@ def uniform_slots(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> 
 
     A delay that extends into a slot by less than a tenth of it does not count as another slot.
     """
-    waits = {a: 1 + max(0, ceil((a - length / _SLACK_DIVISOR) / length)) for a in set(alpha)}
+    waits = {a: 1 + max(0, ceil((a - length / SLACK_DIVISOR) / length)) for a in set(alpha)}
     arrive = np.array(
         [[k + waits[a] if k + waits[a] <= count else -1 for k in range(count)] for a in alpha],
         np.int64,

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from sccl.synth.limits import MAX_PASSES
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.scheduling.resource_uses import ResourceUse
 from sccl.synth.scheduling.serial import ResourceTimeline
-
-_MAX_PASSES = 8
-"""From the end and from the start again, at the most."""
 
 
 class BusyIntervals:
@@ -110,7 +108,7 @@ class ProjectSchedule:
         backward scheduling).
         """
         best = self.earliest_starts(_start_order(starts))
-        for _ in range(_MAX_PASSES):
+        for _ in range(MAX_PASSES):
             again = self.earliest_starts(
                 _start_order(self.latest_starts(_finish_order(self, best)))
             )

@@ -11,15 +11,9 @@ import heapq
 import random
 from collections.abc import Callable, Sequence
 
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE, MAX_PASSES, MAX_SMALL_MODEL
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit
-
-MAX_ORDERS = 8
-"""That are tried."""
-
-_MAX_RESTART_SIZE = 20_000
-"""Pairs of a chunk and a way: of more, one order is tried."""
 
 
 def list_schedule(
@@ -40,7 +34,7 @@ def list_schedule(
     order = sorted(wanted, key=lambda chunk: (-farthest[chunk], chunk))
     rng = random.Random(seed)  # noqa: S311 - no secret
     best: tuple[ChunkSend, ...] | None = None
-    for _ in range(MAX_ORDERS if len(order) * len(problem.src) <= _MAX_RESTART_SIZE else 1):
+    for _ in range(MAX_PASSES if len(order) * len(problem.src) <= MAX_SMALL_MODEL else 1):
         sends = _schedule_in_order(problem, order, deadline_passed)
         if sends is None:
             break
@@ -88,7 +82,7 @@ def _earliest_tree(
         missing.discard(rank)
         for path in problem.routes_from[rank]:
             arrives = earliest_common_fit(held, hops[path], at) + cost[path]
-            if arrives < soonest.get(problem.dst[path], UNREACHABLE):
+            if arrives < soonest.get(problem.dst[path], INFINITE):
                 soonest[problem.dst[path]], via[problem.dst[path]] = arrives, path
                 heapq.heappush(queue, (arrives, problem.dst[path]))
     used: set[int] = set()

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.limits import TRIAL_EFFORT
 from sccl.synth.scheduling.intervals_cpsat import IntervalModel, SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 
-_UNITS_PER_NEIGHBORHOOD = 0.15
-"""Effort for one neighbourhood."""
-
 _INTERVALS_PER_MODEL = 1500
-"""That a neighbourhood has about."""
+"""Intervals of a neighborhood, of which one budget solves many."""
 
 _TARGET_DIVISOR = 8
-"""Targets are nearer the bound than the finish is by one part of so many."""
+"""The target is nearer to the bound than the incumbent by an eighth of the gap."""
 
 
 @dataclass
@@ -126,4 +124,4 @@ class NeighborhoodSearch:
 
 def _next_budget(spending: EffortMeter) -> Effort | None:
     """Return the effort for a neighborhood. None: the budget is spent."""
-    return None if spending.is_exhausted() else spending.remaining(_UNITS_PER_NEIGHBORHOOD)
+    return None if spending.is_exhausted() else spending.remaining(TRIAL_EFFORT)

@@ -21,8 +21,9 @@ from sccl.core.clock import Clock
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import UnreachableError
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.routes import Routes, build_routes
-from sccl.synth.network.shortest_paths import UNREACHABLE, all_pairs
+from sccl.synth.network.shortest_paths import all_pairs
 from sccl.synth.scheduling.resource_uses import ResourceUse, common_capacities, find_route_uses
 from sccl.synth.scheduling.sketch import MachineSketch
 from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
@@ -248,7 +249,7 @@ class SchedulingProblem:
         """
         for chunk, wanted in enumerate(self.wanted):
             for rank in sorted(wanted):
-                if self.earliest_arrival[chunk, rank] >= UNREACHABLE:
+                if self.earliest_arrival[chunk, rank] >= INFINITE:
                     raise UnreachableError(
                         f"topology {self.topology.name!r}: no path leads from rank "
                         f"{min(self.holders[chunk])} to rank {rank}, where {self.collective.name} "

@@ -11,6 +11,7 @@ import numpy as np
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
+from sccl.synth.limits import MAX_CAPACITY
 from sccl.synth.network.resources import shared_resources
 from sccl.synth.network.routes import Routes
 
@@ -38,9 +39,6 @@ class ResourceUse:
 RouteUses = tuple[list[list[ResourceUse]], tuple[int, ...]]
 """The uses of each route, in ticks, and the capacity of each resource."""
 
-_MAX_CAPACITY = 2**50
-"""Largest capacity, so that sums of demands stay within 64 bits."""
-
 
 def common_capacities(
     of_sizes: Sequence[RouteUses],
@@ -53,7 +51,7 @@ def common_capacities(
     if len(of_sizes) == 1:
         return [of_sizes[0][0]], of_sizes[0][1]
     each = zip(*(rooms for _, rooms in of_sizes), strict=True)
-    room = tuple(min(lcm(*rooms), max(_MAX_CAPACITY, *rooms)) for rooms in each)
+    room = tuple(min(lcm(*rooms), max(MAX_CAPACITY, *rooms)) for rooms in each)
     scaled_hops = [
         [
             [

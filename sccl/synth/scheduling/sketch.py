@@ -28,7 +28,7 @@ from sccl.synth.scheduling.sketch_symmetry import (
 from sccl.topo.symmetry.permutations import Permutation, map_ranks
 
 MAX_GROUP = 65_536
-"""Symmetries that a sketch's rotations make up together."""
+"""Symmetries that a sketch generates: a guard against typing errors."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from math import ceil, floor
 from sccl.core.clock import MAX_TICKS, PS_PER_US, AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.core.variable_bandwidth import StepFunction, VariableBandwidth
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.routes import Routes
-from sccl.synth.network.shortest_paths import UNREACHABLE
 
 
 class TransferCurve:
@@ -151,14 +151,14 @@ class VaryingRoutes:
             if segment.curve is not None:
                 passes = segment.curve.ticks_for(start + segment.offset + delay, Fraction(1))
                 if passes is None or passes > MAX_TICKS:
-                    passes = UNREACHABLE
+                    passes = INFINITE
                 took = max(took, passes)
             extra_ticks.append(took - segment.ticks)
             delay += extra_ticks[-1]
         return extra_ticks
 
     def arrival_delay(self, path: int, start: int) -> int:
-        """Return the additional ticks until the arrival. At least UNREACHABLE: it never arrives."""
+        """Return the additional ticks until the arrival. At least INFINITE: it never arrives."""
         return sum(self.segment_delays(path, start))
 
     def idle_ticks(self, path: int, start: int) -> int:

@@ -43,15 +43,13 @@ from sccl.synth.common.claims import (
     write_claims,
 )
 from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
+from sccl.synth.limits import MAX_VARIABLES
 from sccl.synth.syncoll.solve import UNIT_S, Effort
 from sccl.synth.syncoll.solve import solve as solve_instance
 from sccl.transform import build_question as pose_question
 
-_MAX_FORMULA_SIZE = (
-    3_000_000  # variables of an instance times ranks: beyond, proofs take hours to check
-)
 _MAX_VECTORS = 500
-"""Largest number of round vectors of a certificate."""
+"""Round vectors of a certificate, each of which has a proof of its own."""
 
 
 @dataclass(slots=True)
@@ -233,7 +231,7 @@ class _CertificateWriter:
         """
         c = instance.collective
         if (
-            c.num_chunks * len(instance.topology.links) * instance.steps > _MAX_FORMULA_SIZE
+            c.num_chunks * len(instance.topology.links) * instance.steps > MAX_VARIABLES
             or effort <= 0
         ):
             return None, 0.0

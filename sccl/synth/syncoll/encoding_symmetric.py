@@ -22,6 +22,7 @@ from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import UNREACHED, distances
 from sccl.errors import TooLargeError
+from sccl.synth.limits import MAX_VARIABLES
 from sccl.topo.symmetry.chunk_orbits import ChunkOrbit, chunk_orbits
 from sccl.topo.symmetry.permutations import Orbits
 
@@ -70,10 +71,6 @@ class OrbitModel:
     infeasible_reason: str
 
 
-MAX_ORBITS = 400_000
-"""Variables beyond which a model is not built."""
-
-
 def encode_orbits(
     instance: Instance, symmetries: Sequence[Symmetry], paths: PathRestriction = PathRestriction.ANY
 ) -> OrbitModel:
@@ -101,8 +98,8 @@ def encode_orbits(
         chunk_model = _ChunkEncoding(instance, orbit, before, after, paths)
         begin = len(transfers)
         transfers += chunk_model.transfers
-        if len(transfers) > MAX_ORBITS:
-            raise TooLargeError(f"more than {MAX_ORBITS} variables")
+        if len(transfers) > MAX_VARIABLES:
+            raise TooLargeError(f"more than {MAX_VARIABLES} variables")
         arrivals += [(tuple(begin + i for i in v), must) for v, must in chunk_model.arrivals()]
         needs += [(begin + i, tuple(begin + j for j in v)) for i, v in chunk_model.needs()]
         impossible = impossible or chunk_model.infeasible_reason

@@ -78,10 +78,6 @@ class TransferModel:
     infeasible_reason: str
 
 
-MAX_TRANSFERS = 2_000_000
-"""Variables beyond which a model neither fits in memory nor is solved."""
-
-
 def count_variables(instance: Instance) -> int:
     """Return the number of variables of the model of ``instance``, without building it."""
     windows = _windows(instance)

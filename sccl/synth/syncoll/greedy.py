@@ -25,18 +25,14 @@ from sccl.core.algorithm import Algorithm, Send
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
 from sccl.core.topology import UNREACHED, distances
+from sccl.synth.limits import MAX_SMALL_MODEL
 from sccl.transform import prune
 
-_MAX_SIZE = 100_000
-"""Chunks times links times steps, up to which it is tried: all attempts take up to some 0.2 s."""
-
 _ATTEMPTS = 24
-"""Attempts per instance."""
+"""Attempts per instance, which take up to 0.2 s."""
 
 _UNICAST_ATTEMPTS = 2
-"""Attempts for gather and alltoall (see above)."""
-
-_SHAPES_PER_PASS = 12  # of rounds by step, before single rounds are moved by chance
+"""Attempts for gather and alltoall, which depend little on the order."""
 
 
 def schedule_greedily(instance: Instance, seed: int = 0) -> Algorithm | None:
@@ -47,7 +43,7 @@ def schedule_greedily(instance: Instance, seed: int = 0) -> Algorithm | None:
     """
     topology, collective = instance.topology, instance.collective
     size = collective.num_chunks * len(topology.links) * instance.steps
-    if topology.budgets or size > _MAX_SIZE:
+    if topology.budgets or size > MAX_SMALL_MODEL:
         return None
     lists, rng = _GreedySearch(instance), random.Random(seed)  # noqa: S311 - nothing secret
     if not lists.is_reachable_in_time():
@@ -66,10 +62,10 @@ def _round_shapes(instance: Instance, rng: random.Random) -> Iterator[tuple[int,
     each, left = divmod(instance.rounds, steps)
     even = (each,) * steps
     while True:
-        for more in islice(combinations(range(steps - 1, -1, -1), left), _SHAPES_PER_PASS):
+        for more in islice(combinations(range(steps - 1, -1, -1), left), _ATTEMPTS // 2):
             yield tuple(each + (s in more) for s in range(steps))
         if each > 1 or left:
-            for _ in range(_SHAPES_PER_PASS):
+            for _ in range(_ATTEMPTS // 2):
                 rounds = list(even)
                 for _ in range(left + 1):
                     rounds[rng.randrange(steps)] += 1

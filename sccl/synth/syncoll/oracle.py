@@ -26,6 +26,7 @@ from sccl.errors import ParameterError, SolverError
 from sccl.solvers.effort import Effort
 from sccl.synth.common.settings import Settings, open_writable_store
 from sccl.synth.common.store import Store, is_valid_answer
+from sccl.synth.limits import MAX_MODEL, MAX_SMALL_MODEL, QUICK_EFFORT, STEP_EFFORT
 from sccl.synth.syncoll import solve
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.transform import InstanceSolver
@@ -36,22 +37,6 @@ if TYPE_CHECKING:
 
 MAX_JOBS = 1024
 """Guard against typing errors."""
-
-_MIN_SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches cost time
-
-_MAX_SIZE, _MAX_SYMMETRIC_SIZE = 20_000, 200_000  # chunks times links times steps
-_FIRST_UNITS, _MAX_UNITS = 1.0, 2.0
-"""Effort for solvers to find an algorithm of few chunks at a limit. If it is not enough, packings
-are multiplied out.
-
-It is effort and not seconds, one solver after the other and no race: the written files must not
-depend on the load of the machine. Broadcast (19, 5, 5) on DGX-1 takes CP-SAT 6.6 and CaDiCaL less
-than 1. The other limits of the README that are attained by few chunks take CP-SAT up to 0.4.
-"""
-_SYMMETRIC_UNITS = 0.7
-"""Effort under symmetry: successful searches take 0.15; beyond 0.8 workers continue by a unit
-each.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +222,7 @@ def few_chunk_solver(topology: Topology, spec: Spec, settings: Settings) -> Inst
     Raises:
         InputError: The settings do not fit the collective and the topology.
     """
-    little = Effort(None, settings.effort.seed, settings.capped_units(_MAX_UNITS))
+    little = Effort(None, settings.effort.seed, settings.capped_units(STEP_EFFORT))
     return partial(_solve_few_chunks, _query_config(topology, spec, settings, little))
 
 
@@ -253,7 +238,7 @@ def resolve_symmetry(topology: Topology, spec: Spec, symmetry: str) -> str:
             candidate_groups(
                 phase.topology, dual.spec.at(dual.spec.unit), symmetry
             )  # raises an error if they are no symmetries
-    return "none" if symmetry == "auto" and topology.ranks < _MIN_SYMMETRIC_RANKS else symmetry
+    return "none" if symmetry == "auto" and topology.ranks < solve.MIN_SYMMETRIC_RANKS else symmetry
 
 
 def _query_config(
@@ -270,17 +255,17 @@ def _solve_few_chunks(config: QueryConfig, instance: Instance) -> Answer:
     Larger instances are only solved with symmetry.
     """
     size = instance.collective.num_chunks * len(instance.topology.links) * instance.steps
-    units = config.effort.units or _MAX_UNITS
-    if size > _MAX_SIZE:
+    units = config.effort.units or STEP_EFFORT
+    if size > MAX_SMALL_MODEL:
         groups = candidate_groups(instance.topology, instance.collective, config.symmetry)
-        if size > _MAX_SYMMETRIC_SIZE or not groups:
+        if size > MAX_MODEL or not groups:
             reason = StopReason(StopKind.TOO_LARGE, "too large to ask for")
             return Unknown(reason, config.solver, 0.0)
-        little = replace(config.effort, units=min(_SYMMETRIC_UNITS, units))
+        little = replace(config.effort, units=min(QUICK_EFFORT, units))
         return solve.solve_symmetric(instance, groups, little)
     if config.solver != solve.DEFAULT_SOLVER:
         return answer_instance(config, instance)
-    little = replace(config.effort, units=min(_FIRST_UNITS, units))
+    little = replace(config.effort, units=min(QUICK_EFFORT, units))
     result = answer_instance(replace(config, effort=little), instance)
     if isinstance(result, Unknown):
         return answer_instance(replace(config, solver="cadical", symmetry="none"), instance)

@@ -29,7 +29,7 @@ from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds, require_reachable
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.common.step_limits import SWEEP_LIMIT_UNITS
+from sccl.synth.limits import SWEEP_EFFORT
 from sccl.synth.syncoll.oracle import QueryConfig, answer_instance, resolve_symmetry
 from sccl.synth.syncoll.sweep import sweep
 from sccl.transform import InstanceSolver, build_question, solve_question
@@ -57,7 +57,7 @@ def find_fastest(request: Request, options: Options, effort: Effort, notify: Not
         InputError: The options do not fit the request.
         KeyboardInterrupt: The user interrupted before there was an algorithm.
     """
-    units = SWEEP_LIMIT_UNITS if effort.units is None else min(effort.units, SWEEP_LIMIT_UNITS)
+    units = SWEEP_EFFORT if effort.units is None else min(effort.units, SWEEP_EFFORT)
     frontier = sweep(
         request.topology,
         request.spec,

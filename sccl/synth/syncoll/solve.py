@@ -25,7 +25,8 @@ from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, EffortMeter
 from sccl.synth import constructions
-from sccl.synth.syncoll.encoding_time_indexed import MAX_TRANSFERS, count_variables
+from sccl.synth.limits import LIMIT_EFFORT, MAX_VARIABLES
+from sccl.synth.syncoll.encoding_time_indexed import count_variables
 from sccl.synth.syncoll.greedy import schedule_greedily
 from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
 from sccl.transform import prune
@@ -43,11 +44,15 @@ __all__ = [
 ]
 
 DEFAULT_SOLVER = "cpsat"
-_MIN_CONSTRUCTION_RANKS = 12  # below, solvers need no help, and what they say is worth knowing
 _ASKED_ALONE = ("z3",)
 _AFTER_GREEDY = ("cpsat", "portfolio")
-_SYMMETRIC_SHARE = 1 / 12  # units by second of a query: a sixth of its time
-_SYMMETRIC_UNITS = 20.0  # units, if there is no timeout
+
+MIN_SYMMETRIC_RANKS = 12
+"""Ranks from which constructions and symmetric searches save time. Below, a solver answers in a
+second, and its refutation counts."""
+
+_SYMMETRIC_SHARE = 1 / 12
+"""Units per second of a query: a sixth of its time."""
 
 _MODULES = {
     "cadical": "sccl.synth.syncoll.solve_cadical",
@@ -199,7 +204,7 @@ def _ask(instance: Instance, solver: str, effort: Effort) -> Answer:
 
 def _construct(instance: Instance, groups: Sequence[Group]) -> Answer | None:
     """Return an answer without search. None: no construction decides the instance."""
-    many = instance.topology.ranks >= _MIN_CONSTRUCTION_RANKS
+    many = instance.topology.ranks >= MIN_SYMMETRIC_RANKS
     if (groups or many) and (answer := constructions.answer(instance, groups)) is not None:
         return answer
     if not many:
@@ -291,20 +296,20 @@ def _symmetric_effort(instance: Instance, effort: Effort) -> Effort:
     if effort.units is not None or _size_refusal(instance):
         return effort
     seconds = effort.timeout_s
-    units = _SYMMETRIC_UNITS if seconds is None else _SYMMETRIC_SHARE * seconds
-    return replace(effort, units=min(units, _SYMMETRIC_UNITS))
+    units = LIMIT_EFFORT if seconds is None else _SYMMETRIC_SHARE * seconds
+    return replace(effort, units=min(units, LIMIT_EFFORT))
 
 
 def _size_refusal(instance: Instance) -> StopReason:
     """Return why the model of an instance is too large. Empty: it is not."""
     variables = instance.collective.num_chunks * len(instance.topology.links)
-    if variables <= MAX_TRANSFERS:  # a link is useful for a chunk in one step or more
+    if variables <= MAX_VARIABLES:  # a link is useful for a chunk in one step or more
         variables = count_variables(instance)
-    if variables <= MAX_TRANSFERS:
+    if variables <= MAX_VARIABLES:
         return NOT_STOPPED
     return StopReason(
         StopKind.TOO_LARGE,
-        f"too large: {variables} variables, this version tries up to {MAX_TRANSFERS}",
+        f"too large: {variables} variables, this version tries up to {MAX_VARIABLES}",
     )
 
 

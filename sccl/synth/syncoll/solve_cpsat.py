@@ -33,16 +33,14 @@ from sccl.errors import UnreachableError
 from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.limits import TRIAL_EFFORT
 from sccl.synth.syncoll.encoding_time_indexed import TransferModel, decode, encode
 from sccl.transform.stretch import stretch_steps
 
 NAME = "cp-sat"
 
 _MANY_STEPS_FACTOR = 3
-"""Times the fewest steps, from which on those are asked about first."""
-
-_FEWEST_STEPS_UNITS = 0.05
-"""Units of effort for that."""
+"""Multiple of the fewest steps from which on the fewest steps are tried first."""
 
 _DIVE = Strategy(workers=1, linear=0, is_presolved=False)
 _MIX = Strategy(workers=8, linear=1, is_presolved=False)
@@ -117,13 +115,13 @@ def _solve_in_fewest_steps(instance: Instance, spending: EffortMeter) -> Sat | N
         fewest_steps = max(farthest_pair(topology, instance.collective).steps, 1)
     except UnreachableError:
         return None
-    left = spending.remaining(_FEWEST_STEPS_UNITS)
+    left = spending.remaining(TRIAL_EFFORT)
     if steps < _MANY_STEPS_FACTOR * fewest_steps or left is None:
         return None
     model = encode(replace(instance, steps=fewest_steps), break_symmetry=False)
     if model.infeasible_reason:
         return None
-    spending.units += _FEWEST_STEPS_UNITS
+    spending.units += TRIAL_EFFORT
     problem = _build_cp_model(model)
     result = solve(problem.cp, left, _DIVE)
     if not result.has_solution:

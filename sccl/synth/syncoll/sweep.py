@@ -33,11 +33,8 @@ from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.common.candidates import choose_k, last_step, scope_text
 from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
-from sccl.synth.constructions import (
-    MAX_ALLTOALL_SEARCH_RANKS,
-    construct_algorithm,
-    cost_without_search,
-)
+from sccl.synth.constructions import construct_algorithm, cost_without_search
+from sccl.synth.limits import MAX_PROGRAM_RANKS, MAX_SMALL_RANKS
 from sccl.synth.syncoll.pareto import (
     LevelOptimum,
     ParetoSearch,
@@ -49,8 +46,6 @@ from sccl.transform import InstanceSolver, Question, build_question, solve_quest
 if TYPE_CHECKING:
     from sccl.synth.common.algorithm_folder import AlgorithmFolder
     from sccl.synth.common.prefetch import Prefetch
-
-_MAX_LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
 
 
 @dataclass(slots=True)
@@ -273,7 +268,7 @@ def _range_with_constructions(
     The k of the bandwidth bound suffices if the fewest chunks attain the bound.
     """
     settled_range, unit = choose_k(covered, dual, bounds), dual.spec.at(dual.spec.unit)
-    if covered.k is not None or topology.ranks <= MAX_ALLTOALL_SEARCH_RANKS or dual.phases > 1:
+    if covered.k is not None or topology.ranks <= MAX_SMALL_RANKS or dual.phases > 1:
         return settled_range
     if not (unit.is_allgather or unit.is_alltoall):
         return settled_range
@@ -347,7 +342,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     if folder:
         folder.prepare()
     step_limits = None if limits is None else limits(topology, spec, bounds)
-    is_large = topology.ranks > _MAX_LIMIT_RANKS
+    is_large = topology.ranks > MAX_PROGRAM_RANKS
     are_quick = step_limits is not None and step_limits.are_quick()
     oracle = _SweepOracle(
         topology,

@@ -17,12 +17,10 @@ from collections.abc import Sequence
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntervalVar, IntVar
 from sccl.solvers.effort import Effort
+from sccl.synth.limits import MAX_INTERVALS
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.scheduling.resource_uses import ResourceUse
 from sccl.synth.taccl.batches import Batch, BatchCosts
-
-MAX_CHUNK_ROUTES = 8_000
-"""Limit on the (chunk, route) pairs of a model."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
@@ -47,7 +45,7 @@ def optimize_contiguity(
     Raises:
         KeyboardInterrupt: The user interrupted.
     """
-    if sum(len(b.chunks) for b in batches) > MAX_CHUNK_ROUTES:
+    if sum(len(b.chunks) for b in batches) > MAX_INTERVALS:
         return tuple(batches), 0.0
     model = _ContiguityModel(problem, batches, lower_bound)
     result = cpsat.solve(model.model, effort, STRATEGY)

@@ -12,7 +12,7 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, UnreachableError
 
 DEFAULT_BYTES = 10**6
-"""Size of a chunk when paths are counted without times."""
+"""Bytes of a chunk when routes are counted without times."""
 
 
 @dataclass(frozen=True, slots=True)

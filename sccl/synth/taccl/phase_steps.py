@@ -21,6 +21,7 @@ from sccl.core.clock import AlphaModel
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Request
+from sccl.synth.limits import EFFORT_PARTS, MAX_INTERVALS, TRIAL_EFFORT
 from sccl.synth.scheduling.bounds import compute_lower_bound, latency_bound_ticks
 from sccl.synth.scheduling.intervals_cpsat import IntervalModel, SymmetryAction
 from sccl.synth.scheduling.neighborhoods import NeighborhoodSearch
@@ -41,22 +42,14 @@ from sccl.synth.taccl.parallel_schedule import schedule_in_parallel
 from sccl.synth.taccl.route_trees import Direction, LinkOrder
 from sccl.synth.taccl.routing import RoutingResult, allowed_routes, shortest_routes, solve_routing
 
-MAX_EXACT_INTERVALS = 6_000
-"""Intervals of a model of all that is sent, its routes being known."""
-
 MAX_NEIGHBORHOOD_SIZE = 480_000
-"""Chunks times ways, up to which some chunks at a time are planned again."""
+"""Chunks times routes up to which neighborhoods are planned again: larger models take longer to
+build than to solve."""
 
 NEAR_GAP = Fraction(1, 1000)
-"""Above the bound by such a part: near enough for a quick look, and where models are too large."""
-
-_MIN_UNITS = 0.1
-"""Minimum effort for a neighbourhood: building the model takes longer than solving it."""
+"""Relative gap at which a quick evaluation ends, and any search whose models are too large."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
-
-_ROUTING_SHARE, _EXACT_SHARE = 0.4, 0.3
-"""Fractions of the effort for routes, and for exact times. The rest improves both together."""
 
 _BATCH_SIZES = (2, 4, 8, 16, 32, 64, 256)
 """Chunks that are sent together at the most, as tried."""
@@ -238,7 +231,7 @@ class SketchedPhase:
         spending, units = EffortMeter(effort), effort.units or 1.0
         if self.routes is None:
             self.routes = self._find_routes(
-                spending.remaining(units if quick else units * _ROUTING_SHARE)
+                spending.remaining(units if quick else units / EFFORT_PARTS)
             )
             if self.routes is None:
                 return
@@ -335,10 +328,10 @@ class SketchedPhase:
         self, pairs: list[tuple[int, int]], spending: EffortMeter, units: float
     ) -> None:
         """Compute exact times with free orders, and then batches of chunks (step 3)."""
-        left = spending.remaining(units * _EXACT_SHARE)
+        left = spending.remaining(units / EFFORT_PARTS)
         if self.is_done or left is None or spending.is_exhausted():
             return
-        if len(pairs) <= MAX_EXACT_INTERVALS and not self.has_fixed_order:
+        if len(pairs) <= MAX_INTERVALS and not self.has_fixed_order:
             best = self.finish
             model = IntervalModel(
                 self.problem,
@@ -352,7 +345,7 @@ class SketchedPhase:
             if result.sends is not None:
                 self.accept(single_batches(result.sends), "exact times")
         if self.can_batch or self.has_fixed_order:
-            left = spending.remaining(units * _EXACT_SHARE)
+            left = spending.remaining(units / EFFORT_PARTS)
             if left and not self.is_done and not spending.is_exhausted():
                 batches, spent = optimize_contiguity(
                     self.problem, self.batches, self.lower_bound, left
@@ -386,7 +379,7 @@ class SketchedPhase:
             (self.lower_bound,),
             STRATEGY,
             lambda better: self.accept(single_batches(better), "neighbourhoods"),
-            min_units=_MIN_UNITS,
+            min_units=TRIAL_EFFORT,
             allowed_routes=frozenset(pairs) if kept else None,
         )
         search.run(spending)

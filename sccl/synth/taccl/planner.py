@@ -17,6 +17,7 @@ from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.common.reduction import reduce_request
+from sccl.synth.limits import EFFORT_PARTS
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase_assembly import (
     any_chunks_bound,
@@ -70,11 +71,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     return _plan_suggested(request, options, effort, notify)
 
 
-_LOOK_SHARE = 0.15
-"""Fraction of the effort for a first evaluation of a sketch, with only routes and orders."""
-
 _MAX_IMPROVED = 2
-"""Sketches that are planned with care, in the end."""
+"""Sketches that are improved. Each has half of the budget."""
 
 
 def _plan_suggested(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -156,7 +154,7 @@ class _SketchSearch:
     def _try_quickly(self, planner: SketchPlan) -> None:
         """Evaluate a sketch, and keep its result, even after an interrupt."""
         try:
-            planner.plan_quickly(self.spending, self.units * _LOOK_SHARE)
+            planner.plan_quickly(self.spending, self.units / EFFORT_PARTS)
         finally:
             if planner.has_schedule:
                 self.candidates.append(planner)

@@ -26,21 +26,15 @@ from sccl.errors import UnreachableError
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntVar
 from sccl.solvers.effort import Effort
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE, MAX_LOAD, MAX_SMALL_MODEL, MAX_VARIABLES
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.taccl.greedy_routes import ChunkRoutes, find_greedy_routes, relaxed_makespan
 
-MAX_ROUTES = 60_000
-"""Limit on the (chunk, route) pairs of a model, for one chunk of each orbit."""
-
-MAX_IMAGES = 4_000_000
-"""Limit on the same pairs with their images, if the initial routes attain the lower bound."""
-
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
-_TIME_SHARE, _PREFERENCE_SHARE = 0.7, 0.3
-"""Fractions of the effort for the minimum time, and for the choice among routes of that time."""
+_TIME_SHARE = 0.7
+"""Fraction of the budget for the minimum time. The rest chooses among routes of that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +116,7 @@ def _source_distances(problem: SchedulingProblem, chunk: int) -> list[int]:
 
 def _bfs_distances(onward: dict[int, list[int]], begin: Iterable[int], ranks: int) -> list[int]:
     far = distances([onward.get(rank, ()) for rank in range(ranks)], begin)
-    return [UNREACHABLE if links == UNREACHED else links for links in far]
+    return [INFINITE if links == UNREACHED else links for links in far]
 
 
 def check_reachable(problem: SchedulingProblem, where: str) -> None:
@@ -147,15 +141,11 @@ def check_reachable(problem: SchedulingProblem, where: str) -> None:
             )
         distance = distance_cache[key]
         for rank in sorted(wanted):
-            if distance[rank] >= UNREACHABLE:
+            if distance[rank] >= INFINITE:
                 raise UnreachableError(
                     f"{where}: chunk {chunk} of rank {min(problem.holders[chunk])} cannot reach "
                     f"rank {rank} over the routes of the sketch: assign another sender"
                 )
-
-
-_MAX_LOAD = 2**40
-"""Limit on the numbers of a load constraint. CP-SAT adds in 64 bits."""
 
 
 class _RoutingModel:
@@ -185,7 +175,7 @@ class _RoutingModel:
     def _horizon(self) -> int:
         """Return an upper bound on the relaxed time of any routes, units."""
         earliest_arrival = self.problem.earliest_arrival
-        latest = int(earliest_arrival[earliest_arrival < UNREACHABLE].max(initial=1))
+        latest = int(earliest_arrival[earliest_arrival < INFINITE].max(initial=1))
         busy = max(hop.busy for hops in self.problem.route_uses for hop in hops)
         return max(latest * self.problem.ranks, busy * self.problem.chunks * 2)
 
@@ -247,7 +237,7 @@ class _RoutingModel:
             # Loads are rounded down to limited numbers, which relaxes the constraint.
             capacity = problem.capacity[resource]
             max_load = max(capacity * self.horizon, sum(amount for _, amount in load.values()))
-            scale = max(1, -(-max_load // _MAX_LOAD))
+            scale = max(1, -(-max_load // MAX_LOAD))
             total = sum(amount // scale * var for var, amount in load.values())
             self.model.add(total <= -(-capacity // scale) * self.makespan)
 
@@ -324,7 +314,7 @@ def solve_routing(  # noqa: PLR0913, PLR0917 - independent inputs
     time, spent, routes = relaxed_makespan(problem, action, warm_start), 0.0, warm_start
     size = sum(map(len, allowed.values()))
     attains_bound = time <= lower_bound
-    if size > MAX_ROUTES or (attains_bound and size * len(action.routes) > MAX_IMAGES):
+    if size > MAX_SMALL_MODEL or (attains_bound and size * len(action.routes) > 2 * MAX_VARIABLES):
         return RoutingResult(routes, time, 0, spent)
     proved_time = 0
     if not attains_bound:  # equation (1): minimize the time
@@ -347,7 +337,7 @@ def solve_routing(  # noqa: PLR0913, PLR0917 - independent inputs
     weight = len(preference_model.arrival) * preference_model.horizon + 1
     objective = weight * sum(connections) + arrivals if connections else arrivals
     preference_model.model.minimize(objective)
-    preference_effort = Effort(effort.timeout_s, effort.seed, units * _PREFERENCE_SHARE)
+    preference_effort = Effort(effort.timeout_s, effort.seed, units * (1 - _TIME_SHARE))
     preferred = cpsat.solve(preference_model.model, preference_effort, STRATEGY)
     spent += preferred.units
     if preferred.has_solution:

@@ -11,12 +11,6 @@ from sccl.core.formatting import format_count, format_runs
 from sccl.core.sketch import HyperedgePolicy, RelayPattern, RelayRules, Sketch
 from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks
 
-_MAX_LISTED = 16
-"""Largest number of listed senders, and of listed ranks without a pattern."""
-
-_LINE_LENGTH = 84
-"""Characters below the title of a drawing."""
-
 _POLICIES = {
     HyperedgePolicy.MAX: "of the fastest routes, those over the most connections are used",
     HyperedgePolicy.MIN: "of the fastest routes, those over the fewest connections are used",
@@ -29,7 +23,7 @@ def number_ranges(numbers: Sequence[int]) -> str:
     return _list_text(format_runs(numbers, through=" to "))
 
 
-def _list_text(parts: Sequence[str], limit: int = _MAX_LISTED) -> str:
+def _list_text(parts: Sequence[str], limit: int = 16) -> str:
     more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
     return ", ".join(parts[:limit]) + more
 
@@ -239,7 +233,7 @@ def drawing_notes(fit: FittedSketch) -> tuple[str, ...]:
         re.sub(r" \([^)]*\)", lambda part: _with_nonbreaking_spaces(part[0]), line)
         for line in lines
     )
-    return tuple(part for line in together for part in wrap(line, _LINE_LENGTH))
+    return tuple(part for line in together for part in wrap(line, 84))  # the width of a drawing
 
 
 def _with_nonbreaking_spaces(text: str) -> str:

@@ -23,7 +23,7 @@ from sccl.synth.network.routes import Routes, build_routes
 from sccl.synth.scheduling.sketch import MachineSketch
 
 MAX_CHUNKS = 8
-"""Into which each part is cut at the most."""
+"""Chunks into which a part is cut. Models grow in proportion."""
 
 
 @dataclass(frozen=True)

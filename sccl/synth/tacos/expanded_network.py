@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.core.arrays import IntArray, UInt64Array
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.tacos.bitsets import ONE, ZERO, random_state
 
 TWO = np.uint64(2)
-NO_LIMIT = 2**62
-"""Later than any tick of a schedule."""
 
 HEADS_PER_KIND = 4
 """Number of entries of each kind in ``NetworkState.queue_heads``: three heads and the tail."""
@@ -49,7 +48,7 @@ class NetworkState(NamedTuple):
             transfers in the log.
         now: The tick.
         limit: Tick after which no chunk may arrive over a link if cheaper links lead to the same
-            rank. :data:`NO_LIMIT`: no such tick.
+            rank. :data:`INFINITE`: no such tick.
         when: First tick of each transfer.
         link: Link of each transfer.
         chunk: Chunk of each transfer.
@@ -107,7 +106,7 @@ def initial_state(
         random=random_state(seed),
         remaining=np.array([missing_arrivals, 0], dtype=np.uint64),
         now=np.zeros(1, dtype=np.int64),
-        limit=np.full(1, NO_LIMIT, dtype=np.int64),
+        limit=np.full(1, INFINITE, dtype=np.int64),
         when=np.zeros(log_capacity, dtype=np.int64),
         link=np.zeros(log_capacity, dtype=np.uint32),
         chunk=np.zeros(log_capacity, dtype=np.uint32),
@@ -154,7 +153,7 @@ def _event_delay(net: NetworkArrays, kind: Any, head: Any) -> Any:
 @compiled
 def _next_tick(state: NetworkState, net: NetworkArrays) -> int:
     heads, when = state.queue_heads, state.when
-    soonest = NO_LIMIT
+    soonest = INFINITE
     for kind in range(len(net.busy)):
         for head in range(HEADS_PER_KIND - 1):
             transfer = heads[HEADS_PER_KIND * kind + head]
@@ -200,7 +199,7 @@ def _release_budgets(state: NetworkState, net: NetworkArrays, link: Any) -> None
 @compiled
 def _drop_limit(state: NetworkState, net: NetworkArrays) -> None:
     """Remove the limit, and make idle links ready, which may have waited because of it."""
-    state.limit[0] = NO_LIMIT
+    state.limit[0] = INFINITE
     links = np.arange(len(net.src)).astype(np.uint64)
     wake_links(links, IDLE, state, net.queue, (ZERO, np.uint64(len(links))))
 
@@ -227,7 +226,7 @@ def advance_time(state: NetworkState, net: NetworkArrays, arrived: UInt64Array) 
     link_status, heads, when = state.link_status, state.queue_heads, state.when
     links, chunks, after = state.link, state.chunk, state.after
     kinds, freed_link, index = net.kind, np.zeros(1, dtype=np.uint64), 0
-    for kind in range(len(net.busy) if now < NO_LIMIT else 0):
+    for kind in range(len(net.busy) if now < INFINITE else 0):
         for head in range(HEADS_PER_KIND - 1):
             delay, transfer = _event_delay(net, kind, head), heads[HEADS_PER_KIND * kind + head]
             while transfer and when[transfer - ONE] + delay == now:
@@ -245,4 +244,4 @@ def advance_time(state: NetworkState, net: NetworkArrays, arrived: UInt64Array) 
         if not heads[HEADS_PER_KIND * kind + 1]:
             heads[HEADS_PER_KIND * kind + HEADS_PER_KIND - 1] = ZERO
     arrived[index] = np.uint64(len(kinds))
-    return bool(now < NO_LIMIT)
+    return bool(now < INFINITE)

@@ -14,30 +14,27 @@ from fractions import Fraction
 
 import numpy as np
 
+from sccl.synth.limits import INFINITE, MAX_PAIRED_RANKS, TOLERANCE
 from sccl.synth.network.transfers import Pause, TimedSends
-from sccl.synth.tacos.expanded_network import NO_LIMIT
 from sccl.synth.tacos.matching_heterogeneous import (
     DEFAULT_STYLE,
     ChoiceStyle,
     HeterogeneousMatching,
 )
 from sccl.synth.tacos.matching_problem import MatchingProblem
-from sccl.synth.tacos.matching_unicast import MAX_NODES, UnicastMatching
+from sccl.synth.tacos.matching_unicast import UnicastMatching
 from sccl.synth.tacos.partial_schedule import PartialSchedule, empty_schedule, schedule_before
 
 SENDS_PER_UNIT = 10_000_000
-"""Number of transfers of a unit of effort, approximately."""
+"""Transfers of a unit of budget: a transfer takes about 0.2 us."""
 
 SETUP_SENDS = 4000
-"""Effort for the setup of a trial, in transfers."""
-
-CLOSE_DIVISOR = 10**6
-"""A gap of at most 1 / CLOSE_DIVISOR counts as zero, because ticks are rounded."""
+"""Budget for the setup of a trial, in transfers."""
 
 
 def is_close(finish: Fraction | int, lower_bound: Fraction | int) -> bool:
     """Return whether a completion time attains a lower bound, up to rounding."""
-    return (finish - lower_bound) * CLOSE_DIVISOR <= lower_bound
+    return finish - lower_bound <= TOLERANCE * lower_bound
 
 
 class ScheduleImprover:
@@ -46,7 +43,7 @@ class ScheduleImprover:
     def __init__(self, half: MatchingProblem, seed: int) -> None:
         self.phase, self._seed = half, seed
         self.rng = np.random.Generator(np.random.PCG64(seed))
-        self.is_unicast = half.demand.is_unicast() and half.net.nodes <= MAX_NODES
+        self.is_unicast = half.demand.is_unicast() and half.net.nodes <= MAX_PAIRED_RANKS
         self._heterogeneous: HeterogeneousMatching | None = None
         self._unicast: UnicastMatching | None = None
 
@@ -76,7 +73,7 @@ class ScheduleImprover:
     ) -> PartialSchedule:
         """Return the starting point of the next trial: empty, or the transfers before some tick."""
         finish, sends = part
-        limit = NO_LIMIT
+        limit = INFINITE
         if self.rng.random() < 0.5:
             limit = lower_bound + int((finish - lower_bound) * self.rng.random())
         count = len(sends.start)

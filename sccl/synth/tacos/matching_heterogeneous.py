@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
+from sccl.synth.limits import SENDS_PER_CALL
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.network.demand import add_relays
 from sccl.synth.network.transfers import Demand, Pause, Sends, TimedSends, stalled_error
@@ -19,9 +20,6 @@ from sccl.synth.tacos.bitsets import ALL_BITS, bit_rows, shuffle_chunks
 from sccl.synth.tacos.expanded_network import initial_state
 from sccl.synth.tacos.matching_heterogeneous_loops import HeterogeneousState, run_events
 from sccl.synth.tacos.partial_schedule import PartialSchedule, arrived_sends, resume_from
-
-_SENDS_PER_CALL = 100_000
-"""Transfers of one call. They take longer than transfers of rounds."""
 
 
 class ChoiceStyle(NamedTuple):
@@ -93,7 +91,7 @@ class HeterogeneousMatching:
         resume_from(traffic, self.net, prior, self.chunk_position)
         done = not missing_arrivals
         while not done:
-            done = run_events(state, traffic, self.net, _SENDS_PER_CALL)
+            done = run_events(state, traffic, self.net, SENDS_PER_CALL)
             new_sends = int(traffic.remaining[1]) - num_sends
             if not done and not new_sends:
                 raise stalled_error()

@@ -23,6 +23,7 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.synth.common.contract import Request
 from sccl.synth.common.reduction import Phase, Reduction, reduce_request, reverse_request
+from sccl.synth.limits import INFINITE, MAX_PAIRED_RANKS, MAX_TABLE_ROWS
 from sccl.synth.network.arrays import NetworkArrays, build_arrays
 from sccl.synth.network.demand import build_demand
 from sccl.synth.network.routes import Routes, build_routes
@@ -30,7 +31,7 @@ from sccl.synth.network.tick_bounds import lower_bound_ticks
 from sccl.synth.network.transfer_rows import build_transfer_rows
 from sccl.synth.network.transfers import Demand, Pause, Sends, TimedSends
 from sccl.synth.tacos.matching_heterogeneous import DEFAULT_STYLE, HeterogeneousMatching
-from sccl.synth.tacos.matching_unicast import MAX_NODES, UnicastMatching
+from sccl.synth.tacos.matching_unicast import UnicastMatching
 from sccl.synth.tacos.matching_uniform import RoundLog, match_uniform
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.partial_schedule import empty_schedule
@@ -41,16 +42,11 @@ from sccl.synth.tacos.tail_rematching import rematch_tail
 MAX_SENDS = 2**28
 """Limit for a schedule in memory: 8 GiB with the memory of the search."""
 
-MIN_PACKED_SENDS = 2**22
-"""Transfers from which on a schedule in rounds stays packed: 25 bytes each would be 100 MB."""
+MIN_PACKED_SENDS = MAX_TABLE_ROWS
+"""Transfers from which on a schedule in rounds stays packed."""
 
 MAX_LOG = 6 * 2**30
 """Limit in bytes for the chunks of a packed schedule: 8 GiB with search and verification."""
-
-_MAX_TOTAL_TICKS = 2**60
-"""Limit on the total time of all chunks of a machine one after the other, which bounds every
-time.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +226,7 @@ def _tick_length(topology: Topology, size: int, chunks: int) -> int:
         pace = budget.chunks_per_round * Fraction(str(speed))
         slowest = max(slowest, size * 1000 / pace)
     tick, total_time = 1, math.ceil(slowest) * chunks * topology.ranks
-    while total_time // tick > _MAX_TOTAL_TICKS or slowest // tick >= MAX_TICKS:
+    while total_time // tick >= INFINITE or slowest // tick >= MAX_TICKS:
         tick *= 10
     if tick > MAX_TICK_PS:
         raise ParameterError(
@@ -266,7 +262,7 @@ def run_matching(net: NetworkArrays, demand: Demand, seed: int, pause: Pause) ->
         log = match_uniform(net, demand, seed, pause)
         finish, sends = len(log.fired) * int(net.busy[0]), log_to_sends(log, net, demand.chunks)
         return rematch_tail(net, demand, finish, sends, seed)
-    if demand.is_unicast() and net.nodes <= MAX_NODES:
+    if demand.is_unicast() and net.nodes <= MAX_PAIRED_RANKS:
         return UnicastMatching(net, demand).match(seed, pause)
     return HeterogeneousMatching(net, demand, seed).match(
         seed, pause, empty_schedule(), DEFAULT_STYLE

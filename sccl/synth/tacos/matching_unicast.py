@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from sccl.synth.limits import INFINITE, SENDS_PER_CALL
 from sccl.synth.network.arrays import NetworkArrays
-from sccl.synth.network.shortest_paths import UNREACHABLE, ShortestPaths
+from sccl.synth.network.shortest_paths import ShortestPaths
 from sccl.synth.network.transfers import Demand, Pause, Sends, stalled_error
 from sccl.synth.tacos.bitsets import bit_rows
 from sccl.synth.tacos.expanded_network import initial_state
 from sccl.synth.tacos.matching_unicast_loops import UnicastState, enqueue_chunks, run_events
-
-_SENDS_PER_CALL = 200_000
-"""Sends per call of compiled code. Between calls a signal is heard."""
-
-MAX_NODES = 4096
-"""Limit on the nodes of a machine: the distances between all pairs are stored."""
 
 
 class UnicastMatching:
@@ -37,10 +32,10 @@ class UnicastMatching:
         paths = ShortestPaths(net)
         # Shape (nodes, destinations).
         distance = np.stack([paths.distances_to([rank]) for rank in range(nodes)], axis=1)
-        if (distance[source, destination] >= UNREACHABLE).any():
+        if (distance[source, destination] >= INFINITE).any():
             raise stalled_error()
         before, after = distance[paths.src], distance[paths.dst]
-        on_shortest_path = (after + paths.cost[:, None] == before) & (before < UNREACHABLE)
+        on_shortest_path = (after + paths.cost[:, None] == before) & (before < INFINITE)
         choices = np.zeros((nodes, nodes), dtype=np.int64)
         if min(len(np.unique(ranks)) for ranks in (demand.held_by, demand.wanted_by)) > 1:
             np.add.at(choices, paths.src, on_shortest_path.astype(np.int64))
@@ -77,7 +72,7 @@ class UnicastMatching:
         traffic = initial_state(net, seed, pending, 2 * pending + links)
         done, num_sends = not pending, 0
         while not done:
-            done = run_events(state, traffic, net, _SENDS_PER_CALL)
+            done = run_events(state, traffic, net, SENDS_PER_CALL)
             new_sends = int(traffic.remaining[1]) - num_sends
             if not done and not new_sends:
                 raise stalled_error()

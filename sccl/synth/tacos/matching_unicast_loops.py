@@ -45,7 +45,7 @@ from sccl.synth.tacos.expanded_network import (
 )
 
 SAMPLE_SIZE = 16
-"""Number of destinations among which a link chooses."""
+"""Destinations among which a link chooses. All of them would take time quadratic in ranks."""
 
 
 class UnicastState(NamedTuple):

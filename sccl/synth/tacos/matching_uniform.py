@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import UInt64Array
+from sccl.synth.limits import WORK_PER_CALL
 from sccl.synth.network.arrays import NetworkArrays
-from sccl.synth.network.transfers import WORK_PER_CALL, Demand, Pause, stalled_error
+from sccl.synth.network.transfers import Demand, Pause, stalled_error
 from sccl.synth.tacos.bitsets import IN_WORD, ONE, random_state, shuffle_chunks
 from sccl.synth.tacos.matching_uniform_loops import (
     ROUND,
@@ -22,12 +23,6 @@ from sccl.synth.tacos.matching_uniform_loops import (
     UniformState,
     run_rounds,
 )
-
-_MAX_GROUPS = 64
-"""Largest number of groups of words of a rank's chunks."""
-
-_CACHE_LINE_BITS = 3
-"""Minimum number of words of a group, as a power of two: a cache line."""
 
 
 class RoundLog(NamedTuple):
@@ -78,7 +73,8 @@ def _initial_state(net: NetworkArrays, demand: Demand, seed: int) -> UniformStat
     holders = np.zeros(chunks, dtype=np.uint32)
     holders[position] = np.bincount(demand.held, minlength=chunks)
     words = -(-chunks // 64)
-    group_bits = max((-(-words // _MAX_GROUPS) - 1).bit_length(), _CACHE_LINE_BITS)
+    # At most 64 groups, the bits of a word, of at least 8 words, a cache line.
+    group_bits = max((-(-words // 64) - 1).bit_length(), 3)
     # No more words than chunks need: all links whose search starts at an empty word would go on to
     # the same nonempty word, and choose among the same chunks.
     group_bits = min(group_bits, (words - 1).bit_length())

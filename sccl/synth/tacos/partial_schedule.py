@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sccl.core.arrays import IntArray
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.network.transfers import Sends
 from sccl.synth.tacos.bitsets import ONE
-from sccl.synth.tacos.expanded_network import BUSY, HEADS_PER_KIND, NO_LIMIT, NetworkState
+from sccl.synth.tacos.expanded_network import BUSY, HEADS_PER_KIND, NetworkState
 
 
 class PartialSchedule(NamedTuple):
@@ -27,7 +28,7 @@ class PartialSchedule(NamedTuple):
     limit: int
 
 
-def empty_schedule(limit: int = NO_LIMIT) -> PartialSchedule:
+def empty_schedule(limit: int = INFINITE) -> PartialSchedule:
     """Return a starting point without kept transfers."""
     empty = np.zeros(0, dtype=np.int64)
     link = empty.astype(np.int32)

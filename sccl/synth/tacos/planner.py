@@ -22,9 +22,6 @@ from sccl.synth.tacos.matching_problem import MatchingTask, build_tasks
 from sccl.synth.tacos.options import Options
 from sccl.synth.tacos.restarts import AttemptMeter, AttemptResult, run_attempt
 
-_POLL_S = 0.1
-"""Seconds between looks at a thread, so that Ctrl-C is heard."""
-
 _NOT_NEEDED = StopReason(StopKind.OTHER, "not needed any more")
 
 
@@ -150,7 +147,7 @@ class _AttemptQueue:
         future = self._futures[0]
         while True:  # a wait without timeout cannot be interrupted on every platform
             try:
-                attempt = future.result(timeout=_POLL_S)
+                attempt = future.result(timeout=0.1)  # then Ctrl-C is noticed
                 break
             except NotYetError:
                 if future.done():

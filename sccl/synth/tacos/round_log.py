@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.core.arrays import IntArray, UInt64Array
+from sccl.synth.limits import WORK_PER_CALL
 from sccl.synth.network.arrays import NetworkArrays
-from sccl.synth.network.transfers import WORK_PER_CALL, Sends
+from sccl.synth.network.transfers import Sends
 from sccl.synth.tacos.bitsets import IN_WORD, ONE, TO_WORD, ZERO
 from sccl.synth.tacos.matching_uniform import RoundLog
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sccl.synth.limits import MAX_TABLE_ROWS, REPEATS
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.network.transfers import Demand, Sends
 from sccl.synth.tacos.bitsets import random_state
@@ -19,14 +20,8 @@ from sccl.synth.tacos.transversal_matching import (
     match_rounds,
 )
 
-MAX_STATES = 2**22
-"""Limit on ranks times chunks. Each try initializes an array of this size, of 8 MB."""
-
 _WINDOW_ROUNDS = (2, 4, 8, 16, 32)
 """Numbers of last rounds that are matched again."""
-
-_TRIES = 4
-"""Number of tries with each window."""
 
 
 def rematch_tail(
@@ -46,9 +41,9 @@ def rematch_tail(
     held = np.bincount(demand.held_by, minlength=net.nodes).astype(np.int64)
     # A rank receives at most one chunk over each link. A rank without links holds all chunks.
     min_rounds = int((-((held - demand.chunks) // np.maximum(degree, 1))).max())
-    if net.nodes * demand.chunks > MAX_STATES or degree.max() > MAX_LINKS:
+    if net.nodes * demand.chunks > MAX_TABLE_ROWS or degree.max() > MAX_LINKS:
         return finish, sends
-    for number, rounds in enumerate(np.repeat(_WINDOW_ROUNDS, _TRIES).tolist()):
+    for number, rounds in enumerate(np.repeat(_WINDOW_ROUNDS, REPEATS).tolist()):
         if finish <= min_rounds * busy or rounds >= 2 * min_rounds:
             break  # it is optimal, or all rounds have been matched again
         first_round = max(min_rounds - rounds, 0)

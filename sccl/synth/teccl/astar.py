@@ -18,12 +18,10 @@ from functools import partial
 
 from sccl.errors import TooLargeError
 from sccl.solvers.effort import EffortMeter
+from sccl.synth.limits import MAX_IDLE
 from sccl.synth.scheduling.problem import ChunkSend
 from sccl.synth.teccl.epoch_search import EFFORT_SHARE, EpochSearch
 from sccl.synth.teccl.milp import EpochMilp, EpochState
-
-_MAX_STALLED_ROUNDS = 3
-"""Number of consecutive rounds without a send after which the search gives up."""
 
 
 def solve_rounds(search: EpochSearch, spending: EffortMeter, count: int) -> bool:
@@ -43,11 +41,7 @@ def solve_rounds(search: EpochSearch, spending: EffortMeter, count: int) -> bool
     demands = [(c, r) for c in range(problem.chunks) for r in problem.wanted[c]]
     stalled_rounds = 0
     while any(demand not in state.available_from for demand in demands):
-        if (
-            spending.is_exhausted()
-            or spending.deadline_passed()
-            or stalled_rounds == _MAX_STALLED_ROUNDS
-        ):
+        if spending.is_exhausted() or spending.deadline_passed() or stalled_rounds == MAX_IDLE:
             return False
         try:
             search.check_size(count)

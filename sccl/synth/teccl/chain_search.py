@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sccl.solvers.effort import Effort
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE, MAX_REFINED_SENDS
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import ChunkSend
 from sccl.synth.teccl.chain_model import ChainModel
 from sccl.synth.teccl.demand_chains import Chain, chain_to_sends, tighten_chain
 from sccl.synth.teccl.phase_search import EPOCH_MODELS, PhaseSearch
 from sccl.synth.teccl.rerooting import MAX_SENDS
-
-MAX_PLACED_SENDS = 2**17
-"""Sends that are placed again: some seconds."""
 
 
 @dataclass
@@ -27,7 +24,7 @@ class ChainSearch(PhaseSearch):
         rival_finish: Completion time of the best schedule of another method, units.
     """
 
-    rival_finish: int = UNREACHABLE
+    rival_finish: int = INFINITE
 
     model_type: ClassVar = ChainModel
     intervals_per_route: ClassVar[int] = 2
@@ -46,7 +43,7 @@ class ChainSearch(PhaseSearch):
 
     def overlap_phases(self, strict: Chain) -> None:
         """Schedule the sends of consecutive phases again, without a barrier between the phases."""
-        if len(strict) <= MAX_PLACED_SENDS:
+        if len(strict) <= MAX_REFINED_SENDS:
             self._accept(strict)
 
     @property

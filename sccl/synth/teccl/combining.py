@@ -24,6 +24,7 @@ from sccl.errors import TooLargeError
 from sccl.solvers.effort import EffortMeter
 from sccl.synth.common.contract import Notify
 from sccl.synth.common.reduction import Reduction
+from sccl.synth.limits import MAX_PLACED_SENDS
 from sccl.synth.network.routes import Routes, build_routes
 from sccl.synth.network.transfer_rows import (
     build_sized_transfer_rows,
@@ -35,7 +36,6 @@ from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
 from sccl.synth.teccl.chain_search import ChainSearch
 from sccl.synth.teccl.demand_chains import chain_finish, chain_from_sends, chain_to_sends
 from sccl.synth.teccl.direct_demands import (
-    MAX_HOPS,
     contributions_to_all,
     contributions_to_owners,
     schedule_direct,
@@ -251,8 +251,8 @@ def _require_direct(
     if best.finish == MAX_TIME:
         raise TooLargeError(
             f"{strict.collective.name} of {strict.topology.ranks} ranks needs more than "
-            f"{MAX_HOPS} message hops if all contributions are sent directly: give fewer chunks, "
-            "or combine by reversal"
+            f"{MAX_PLACED_SENDS} message hops if all contributions are sent directly: give fewer "
+            "chunks, or combine by reversal"
         )
     return best, how
 

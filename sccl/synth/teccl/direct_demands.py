@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.collective import Collective
+from sccl.synth.limits import MAX_PLACED_SENDS
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.justify import ProjectSchedule
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
-
-MAX_HOPS = 2**15
-"""Limit on the hops of all messages: some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,10 @@ def schedule_direct(
             common first part of their routes are sent one by one.
     """
     paths = _shortest_paths(problem, contributions)
-    if sum(map(len, paths)) > MAX_HOPS or _max_busy_units(problem, paths) * problem.unit >= limit:
+    if (
+        sum(map(len, paths)) > MAX_PLACED_SENDS
+        or _max_busy_units(problem, paths) * problem.unit >= limit
+    ):
         return None
     hops: list[_MessageHop] = []
     comes: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)

@@ -19,28 +19,22 @@ from functools import partial
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, EffortMeter
+from sccl.synth.limits import MAX_VARIABLES, OPERATION_EFFORT
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend
 from sccl.synth.scheduling.serial import prune_sends, serial_schedule
 from sccl.synth.teccl.epochs import MAX_EPOCHS, Epochs, count_epochs
 from sccl.synth.teccl.milp import EpochMilp, MilpResult, OutOfTimeError
 
-MAX_VARIABLES = 1_500_000
-"""Approximate limit on the variables of a model."""
-
 EFFORT_SHARE = 0.5
 """Fraction of the remaining budget for one model, and of the remaining time for one round of A*.
 Otherwise the first round, which is improved as long as there is time, would leave none for later
-rounds."""
+rounds.
 
-_UNITS_PER_VARIABLE = 1e-6
-"""Units for building and presolving a model, which CP-SAT does not count. (Models of an alltoallv
-on 4 ranks in 7,000 epochs took two seconds each, and a budget of 0.04 allowed 35 of them.)"""
-
-_PRESOLVE_SHARE = 0.4
-"""Time that is reserved for the end of CP-SAT's presolve, which ignores the deadline, as a fraction
-of the time for building the model. (With 316,000 variables and a limit of 6 s, CP-SAT returned
-after 8 s. This model took 6 s to build.)"""
+The same fraction of the time for building a model is reserved for the end of CP-SAT's presolve,
+which ignores the deadline. (With 316,000 variables and a limit of 6 s, CP-SAT returned after 8 s.
+This model took 6 s to build.)
+"""
 
 
 @dataclass
@@ -127,7 +121,7 @@ class EpochSearch:
         for action in self.actions:
             build_model = partial(EpochMilp, self.epochs, action, count, buffers=self.buffers)
             result = self.solve_with_budget(build_model, spending)
-            spending.units += _UNITS_PER_VARIABLE * self._count_variables(count)
+            spending.units += OPERATION_EFFORT * self._count_variables(count)
             if result.sends is not None:
                 break
         return result
@@ -150,7 +144,7 @@ class EpochSearch:
             model = build_model(deadline_passed=spending.deadline_passed)
         except OutOfTimeError:
             return no_result
-        presolve_s = _PRESOLVE_SHARE * (spending.elapsed_seconds() - build_start)
+        presolve_s = EFFORT_SHARE * (spending.elapsed_seconds() - build_start)
         remaining = spending.remaining()
         if remaining is None or remaining.seconds <= presolve_s:
             return no_result

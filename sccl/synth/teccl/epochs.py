@@ -23,17 +23,15 @@ from math import ceil
 from sccl.core.arrays import IntArray
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
+from sccl.synth.limits import SLACK_DIVISOR
 from sccl.synth.network.shortest_paths import all_pairs
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.scheduling.resource_uses import ResourceUse
 
 AUTO, FASTEST, SLOWEST = "auto", "fastest", "slowest"
 
-_TOLERANCE_DIVISOR = 10
-"""A remainder of at most 1 / _TOLERANCE_DIVISOR of an epoch does not count as an epoch."""
-
 MAX_EPOCHS = 4096
-"""Maximum number of epochs of a model."""
+"""Epochs of a model. More are refused, because the variables of a model grow with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +274,7 @@ def resource_offsets(problem: SchedulingProblem) -> dict[int, int]:
 
 def count_epochs(units: int, length: int) -> int:
     """Return the number of epochs of a time, at least 1. A small remainder does not count."""
-    return max(1, -(-(units - length // _TOLERANCE_DIVISOR) // length))
+    return max(1, -(-(units - length // SLACK_DIVISOR) // length))
 
 
 def resource_span(hop: ResourceUse, length: int, offset: int, *, is_exclusive: bool) -> EpochSpan:

@@ -28,6 +28,16 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.solvers.lp import SparseStatus
 from sccl.synth.common.contract import Request
+from sccl.synth.limits import (
+    BOUND_SLOTS,
+    ELEMENT_EFFORT,
+    LIMIT_EFFORT,
+    MAX_COLUMNS,
+    MAX_PROGRAM_RANKS,
+    MAX_SMALL_MODEL,
+    OPERATION_EFFORT,
+    STEP_EFFORT,
+)
 from sccl.synth.packing.flow_lp import FlowProgram, is_unicast
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
@@ -36,27 +46,6 @@ from sccl.synth.packing.slots import TimedPacking, uniform_slots
 from sccl.synth.scheduling.problem import build_problem as build_chunk_problem
 from sccl.synth.teccl.epochs import AUTO, MAX_EPOCHS, epoch_length_us
 from sccl.synth.teccl.options import Options
-
-MAX_COLUMNS = 400_000
-"""Limit on the columns of a program."""
-
-_MAX_AUTO_COLUMNS = 60_000
-"""Limit on the columns of a program with automatic epochs."""
-
-_COARSE_EPOCHS = 12
-"""Number of epochs of the lower bound in the first program with automatic epochs."""
-
-_UNITS_PER_PIVOT, _UNITS_PER_COLUMN = 4e-9, 1e-5
-"""Units of effort per pivot and column, and per column."""
-
-DEFAULT_UNITS = 2.0
-"""Default effort, in units."""
-
-MAX_RANKS = 256
-"""Largest number of ranks of the LP."""
-
-_MAX_PROGRAM_UNITS = 30.0
-"""Limit on the effort of one program, in units."""
 
 _NOT_SOLVED = StopReason(StopKind.BUDGET, "no program was solved in its effort")
 
@@ -102,10 +91,8 @@ class _HorizonSearch:
         slots = uniform_slots(self.program.problem.alpha, self.length, count)
         total_us, seconds = float(self.length * count), self.spending.effort.seconds
         seconds -= self.spending.elapsed_seconds()
-        packing, result = self.program.solve(
-            slots, total_us, _MAX_PROGRAM_UNITS, seconds, self.solver
-        )
-        self.spending.units += (_UNITS_PER_PIVOT * result.pivots + _UNITS_PER_COLUMN) * columns
+        packing, result = self.program.solve(slots, total_us, LIMIT_EFFORT, seconds, self.solver)
+        self.spending.units += (ELEMENT_EFFORT * result.pivots + OPERATION_EFFORT) * columns
         if result.status is not SparseStatus.UNKNOWN:
             self.results[count] = None if packing is None else replace(packing, us=total_us)
         return self.results.get(count)
@@ -186,7 +173,7 @@ def plan_flows(
         builder.plan = plan_sends(problem, None, dual, 1)
         return _build_result(request, builder, bound_us)
     target_us = float(bound_us) * (1 + options.gap)
-    units = DEFAULT_UNITS if effort.units is None else effort.units
+    units = STEP_EFFORT if effort.units is None else effort.units
     best = float("inf")
     try:
         program = FlowProgram(problem)
@@ -235,10 +222,10 @@ def _build_problem(request: Request, options: Options, dual: Dual) -> FlowProble
             "switch is hyperedge in model lp, expected machine, copy or nocopy: with split "
             "chunks, links do not send one chunk at a time"
         )
-    if topology.ranks > MAX_RANKS:
+    if topology.ranks > MAX_PROGRAM_RANKS:
         raise TooLargeError(
-            f"topology {topology.name!r} has {topology.ranks} ranks, at most {MAX_RANKS} are "
-            "served by model lp: ask 'sccl synth tacos'"
+            f"topology {topology.name!r} has {topology.ranks} ranks, at most {MAX_PROGRAM_RANKS} "
+            "are served by model lp: ask 'sccl synth tacos'"
         )
     if request.spec.combining:
         hint = "; for as many bytes per rank, run lp on alltoall to get the arrival times"
@@ -275,8 +262,8 @@ def _epoch_lengths(
     if options.epoch != AUTO or options.multiplier > 1 or options.epochs:
         yield length
         return
-    count = _COARSE_EPOCHS
-    while program.columns(count) <= _MAX_AUTO_COLUMNS or count == _COARSE_EPOCHS:
+    count = BOUND_SLOTS
+    while program.columns(count) <= MAX_SMALL_MODEL or count == BOUND_SLOTS:
         yield bound_us / count
         count *= 2
 

@@ -25,6 +25,7 @@ from typing import TypeVar
 from sccl.solvers import cpsat, milp
 from sccl.solvers.cpsat import CpModel, IntVar
 from sccl.solvers.effort import Effort
+from sccl.synth.limits import MAX_LOAD
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend
 from sccl.synth.teccl.epochs import Epochs, EpochSpan
@@ -34,14 +35,9 @@ T = TypeVar("T")
 STRATEGY = cpsat.Strategy(is_presolved=False)
 """NDv2 of two chassis in 35 and 39 epochs: 0.8 s, instead of 2.4 with probing."""
 
-_ROUNDING = 0.5
-"""Threshold for values of MIP solvers, which are only approximately 0 or 1."""
-
-_CAPACITY_BITS = 40
-"""Maximum number of bits of a capacity in the model. Solvers use 64 bits for sums."""
-
 _REWARD = 10_000
-"""Reward for a chunk at its destination, and again for its arrival in the first epoch."""
+"""Reward for a chunk at its destination, and again for its arrival in the first epoch. Rewards are
+integers, so it is large."""
 
 _DISTANCE_WEIGHT = 0.5
 """Maximum reward for a chunk near its destination, as a fraction of ``_REWARD`` (gamma)."""
@@ -335,7 +331,7 @@ class EpochMilp:
                     self.model.add_at_most_one(x for _, x in loads)
             else:  # rounded down, so that a refutation is valid: exact time is assigned later
                 unit = gcd(capacity, *(load for load, _ in loads))
-                unit *= max(1, capacity // unit >> _CAPACITY_BITS)
+                unit *= max(1, capacity // unit // MAX_LOAD)
                 self.model.add(sum(load // unit * x for load, x in loads) <= -(-capacity // unit))
 
     def _group_departures(
@@ -417,7 +413,7 @@ class EpochMilp:
             model, engine = milp.from_cpsat(self.model), milp.Engine(solver)
             result = milp_result = milp.solve(model, effort, engine=engine)
             selected = [
-                key for key, x in self.x.items() if milp_result.value_by_index(x.index) > _ROUNDING
+                key for key, x in self.x.items() if milp_result.value_by_index(x.index) > 0.5
             ]
         else:
             result = cpsat_result = cpsat.solve(self.model, effort, STRATEGY)

@@ -24,7 +24,7 @@ from sccl.errors import TooLargeError
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Request
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE, MAX_INTERVALS, MAX_SENDS
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.bounds import chunk_sizes, compute_lower_bound
@@ -46,14 +46,8 @@ from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
 from sccl.synth.teccl.time_varying_epochs import build_varying_epochs
 from sccl.synth.teccl.time_varying_problem import with_varying_bandwidth
 
-MAX_SENDS = 2**20
-"""Limit for schedules that models improve."""
-
-MAX_INTERVALS = 12_000
-"""Intervals of a model of all chunks at once."""
-
 _MAX_GROUPS = 3
-"""Groups of symmetries that are tried, the largest that there are."""
+"""Groups of symmetries that are tried, the largest ones. Each takes a part of the budget."""
 
 EPOCH_MODELS = frozenset({"milp", "astar"})
 """Models whose time is in epochs."""
@@ -62,7 +56,7 @@ LIST_SCHEDULING = "list scheduling"
 """Name of the method that finds the schedule that models begin with."""
 
 _MIN_ROUND_EPOCHS = 4
-"""Epochs that a round of A* has at least, beside the longest alpha's."""
+"""Fewest epochs of a round of A*, in addition to those of the longest alpha."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
@@ -132,13 +126,13 @@ class PhaseSearch:
     def finish(self) -> int:
         """Return the completion time, in units."""
         if self.sends is None:
-            return UNREACHABLE
+            return INFINITE
         return self.problem.finish(self.sends)
 
     @property
     def objective(self) -> int:
         """Return the objective: the completion time, or its weighted sum with priorities."""
-        return UNREACHABLE if self.sends is None else self.problem.objective(self.sends)
+        return INFINITE if self.sends is None else self.problem.objective(self.sends)
 
     @property
     def finish_ticks(self) -> int:
@@ -380,7 +374,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
         sends = list_schedule(problem, effort.seed, EffortMeter(effort).deadline_passed)
         if sends is None:
             raise NoScheduleError(effort.timeout_reason)
-    attained = UNREACHABLE if first is None else first.finish
+    attained = INFINITE if first is None else first.finish
     lower_bound = -(
         -compute_lower_bound(machine, spec, problem, size_bytes, attained) // problem.unit
     )
@@ -389,7 +383,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
         lower_bound = max(lower_bound, varying_lower_bound(problem))
         sends = None if sends is None else serial_schedule(problem, sends, 0)
         if (
-            sends is not None and problem.finish(sends) >= UNREACHABLE
+            sends is not None and problem.finish(sends) >= INFINITE
         ):  # over links that are out forever
             sends = None
     soonest: tuple[int, ...] = (lower_bound,)
@@ -414,7 +408,7 @@ def _separate_lower_bounds(
             machine, chunk_sizes(collective, size_bytes), its.model, its.tick_ps
         )
         lower_bound = compute_lower_bound(
-            machine, part, build_problem(machine, collective, clock), size_bytes, UNREACHABLE
+            machine, part, build_problem(machine, collective, clock), size_bytes, INFINITE
         )
         lower_bounds.append(-(-lower_bound // problem.unit))
     return tuple(lower_bounds)

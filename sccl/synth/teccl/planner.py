@@ -12,6 +12,7 @@ from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.common.reduction import reduce_request
+from sccl.synth.limits import STEP_EFFORT
 from sccl.synth.scheduling.warm_start import NoScheduleError
 from sccl.synth.teccl.combining import (
     CombiningChoice,
@@ -29,9 +30,6 @@ from sccl.synth.teccl.phase_search import (
     build_phase,
 )
 from sccl.synth.teccl.time_varying_plans import VaryingBandwidthSearch
-
-DEFAULT_UNITS = 2.0
-"""Default effort in units of a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             ended = ended or phase.stop_reason
     except NoScheduleError as error:
         return Inconclusive(error.reason)
-    units = DEFAULT_UNITS if effort.units is None else effort.units
+    units = STEP_EFFORT if effort.units is None else effort.units
     share = 1 if dual.phases == 1 else 2  # the other half is for both phases together
     is_direct = dual.on_reversed and options.combine == "direct"  # the phase would not be used
     try:

@@ -13,19 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE, MAX_PLACED_SENDS, MAX_TRIES
 from sccl.synth.scheduling.justify import ProjectSchedule
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.teccl.demand_chains import Chain, ChainSend, is_partial_result
 
 MAX_SENDS = 2**12
-"""Limit on chains whose roots are improved."""
-
-_MAX_PLACED_SENDS = 2**16
-"""Sends that are placed in all, as one chunk after the other is tried otherwise: some seconds."""
-
-_MAX_PAIRS = 16
-"""Limit on pairs from which trees are grown: those with the shortest paths."""
+"""Sends of chains whose roots are improved: some seconds."""
 
 _MAX_ROOTS = 4
 """Limit on the roots to try for a chunk: those with the shortest paths. Without other roots, an
@@ -91,7 +85,7 @@ def reroot_chains(
         deadline_passed: Whether the deadline has passed.
     """
     search = _RootSearch(problem, chain_trees(problem, chain), chain)
-    max_sends = int(_MAX_PLACED_SENDS * min(1.0, units))
+    max_sends = int(MAX_PLACED_SENDS * min(1.0, units))
     search.run(max_sends // max(1, len(chain)), deadline_passed)
     return search.best
 
@@ -135,9 +129,9 @@ class _RootSearch:
     def _grow_all(self) -> Iterator[RootedTrees]:
         """Yield trees of each chunk that grow from a pair over short, lightly loaded routes."""
         problem, load = self.problem, [0] * len(self.problem.capacity)
-        pairs = sorted((self._pair_time(path), path) for path in self._opposite_route)[:_MAX_PAIRS]
+        pairs = sorted((self._pair_time(path), path) for path in self._opposite_route)[:MAX_TRIES]
         for chunk_trees in self.trees:
-            best, least_busy = chunk_trees, UNREACHABLE
+            best, least_busy = chunk_trees, INFINITE
             for around, path in pairs:
                 grown = self._grow_trees(load, path)
                 held = [

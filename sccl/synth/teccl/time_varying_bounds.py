@@ -19,12 +19,9 @@ from sccl.core.clock import MAX_TICKS
 from sccl.core.formatting import format_count
 from sccl.core.schedule import MAX_TIME
 from sccl.errors import UnreachableError
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE, MAX_SMALL_MODEL
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
-
-_MAX_SEARCH_SIZE = 50_000
-"""Ways, times sets of holders, up to which times of arrival are searched for."""
 
 
 def varying_lower_bound(problem: SchedulingProblem) -> int:
@@ -45,13 +42,13 @@ def latest_arrival(problem: SchedulingProblem, arrives: Callable[[int, int, int]
     Args:
         problem: The problem.
         arrives: Arrival time of a chunk that starts on a route at a time: (chunk, route, time). At
-            least :data:`UNREACHABLE` if it never arrives. A later start arrives no earlier.
+            least :data:`INFINITE` if it never arrives. A later start arrives no earlier.
 
     Raises:
         UnreachableError: A chunk cannot reach a destination.
     """
     kinds = list(zip(problem.size, problem.holders, strict=True))
-    if len(set(kinds)) * len(problem.src) > _MAX_SEARCH_SIZE:
+    if len(set(kinds)) * len(problem.src) > MAX_SMALL_MODEL:
         return 0
     arrivals: dict[tuple[int, frozenset[int]], dict[int, int]] = {}
     last = 0
@@ -86,7 +83,7 @@ def _earliest_arrivals(
         for path in problem.routes_from[rank]:
             if problem.dst[path] not in arrivals:
                 at = arrives(chunk, path, time)
-                if at < UNREACHABLE:
+                if at < INFINITE:
                     heapq.heappush(heap, (at, problem.dst[path]))
     return arrivals
 

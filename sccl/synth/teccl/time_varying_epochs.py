@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes
 from sccl.synth.teccl.epochs import (
@@ -74,7 +74,7 @@ class VaryingEpochs(Epochs):
 
         def arrival_epoch(chunk: int, path: int, epoch: int) -> int:
             delay = self.for_chunk(chunk).delay_at(path, epoch)
-            return UNREACHABLE if delay is None else epoch + delay
+            return INFINITE if delay is None else epoch + delay
 
         return max(super().lower_bound(lower_bound), latest_arrival(self.problem, arrival_epoch))
 
@@ -107,7 +107,7 @@ class VaryingEpochs(Epochs):
             latest_start = length - min(hop.busy for hop, _ in link_spans)
             wait = max(lag, latest_start)
             return max(delay, count_epochs(cost + wait, length)), self.spans[path]
-        if lag >= UNREACHABLE // 2:
+        if lag >= INFINITE // 2:
             return None, self.spans[path]
         spans = tuple(
             resource_span(

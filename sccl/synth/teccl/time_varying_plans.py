@@ -27,7 +27,7 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import EFFORT_PARTS, INFINITE, MAX_MODEL, MIN_SHARE, STEP_EFFORT
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import serial_schedule
@@ -38,20 +38,9 @@ from sccl.synth.teccl.phase_search import ScheduleOrigin
 from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
 from sccl.synth.teccl.time_varying_problem import schedule_rows, with_varying_bandwidth
 
-DEFAULT_UNITS = 2.0
-"""Of effort, if nothing is said."""
-
-_EFFORT_PARTS = 4
-"""Each plan takes one of so many parts of the effort, and the models in epochs what is left."""
-
-_MIN_MEAN = Fraction(1, 1000)
-"""Of its bandwidth that a link has on average: one without any stays, and is of no use."""
-
-_MAX_AUTO_VARIABLES = 200_000
-"""Variables of a model in epochs for which nobody has asked."""
-
 _MAX_BOUND_MULTIPLE = 100
-"""Bounds that it may take, where the plan of full bandwidth takes for ever."""
+"""Multiple of the bound until which bandwidth is averaged, if the plan at full bandwidth never
+ends."""
 
 
 PlanFunction = Callable[[Request, Options, Effort, Notify], Outcome]
@@ -93,7 +82,7 @@ class VaryingBandwidthSearch:
         """
         self._bandwidth.check_fits(self.request.topology)
         spending, ended = EffortMeter(self.effort), NOT_STOPPED
-        units = DEFAULT_UNITS if self.effort.units is None else self.effort.units
+        units = STEP_EFFORT if self.effort.units is None else self.effort.units
         try:
             for outcome in self._candidate_plans(spending, units):
                 if isinstance(outcome, Inconclusive) and (
@@ -127,14 +116,14 @@ class VaryingBandwidthSearch:
     def _candidate_plans(self, spending: EffortMeter, units: float) -> Iterator[Outcome]:
         """Yield the outcome of each plan, one after the other."""
         combines, topology = self.request.spec.combining, self.request.topology
-        rounds = _EFFORT_PARTS if combines else _EFFORT_PARTS // 2
+        rounds = EFFORT_PARTS if combines else EFFORT_PARTS // 2
         # An exchanged chunk may arrive later than planned, and be sent back: use only trees.
         combine: Literal["auto", "reversal"] = "reversal" if combines else "auto"
         options = structs.replace(self.options, bandwidth=None, combine=combine)
         if options.model == "auto":  # the epoch length is for the models with epochs, below
             options = structs.replace(options, epoch="auto", multiplier=1)
         for _ in range(rounds):
-            left, before = spending.remaining(units / _EFFORT_PARTS), self._result
+            left, before = spending.remaining(units / EFFORT_PARTS), self._result
             if left is None:
                 return
             events: list[object] = []  # their times are those of the plan: most are dropped
@@ -158,7 +147,7 @@ class VaryingBandwidthSearch:
                 break
             topology = self._mean_machine(until)
         if not combines and len(set(self.request.spec.counts)) <= 1:
-            yield from self._plan_in_epochs(spending, units / _EFFORT_PARTS)
+            yield from self._plan_in_epochs(spending, units / EFFORT_PARTS)
 
     def _plan_in_epochs(self, spending: EffortMeter, units: float) -> Iterator[Outcome]:
         for model in ("milp", "astar") if self._is_epoch_model_small() else ("astar",):
@@ -187,7 +176,7 @@ class VaryingBandwidthSearch:
         length = epoch_length(self._problem, self.options.epoch, self.options.multiplier)
         assert isinstance(self._result.plan, Schedule)
         epochs = -(-self._result.plan.finish // length)
-        return self._problem.chunks * len(self._problem.src) * epochs <= _MAX_AUTO_VARIABLES
+        return self._problem.chunks * len(self._problem.src) * epochs <= MAX_MODEL
 
     def _update_bound(self, result: Solution) -> None:
         """Take the bound of a result if it is better than the present one."""
@@ -234,8 +223,8 @@ class VaryingBandwidthSearch:
         topology = self.request.topology
         links = []
         for link in topology.links:
-            mean = max(_MIN_MEAN, self._bandwidth.mean_fraction(link.edge, until_us))
-            links.append(replace(link, gb_per_s=float(f"{link.gb_per_s * float(mean):.6g}")))
+            mean = max(MIN_SHARE, float(self._bandwidth.mean_fraction(link.edge, until_us)))
+            links.append(replace(link, gb_per_s=float(f"{link.gb_per_s * mean:.6g}")))
         pairs = zip(topology.budgets, topology.budget_speeds(), strict=True)
         budgets = tuple(replace(budget, gb_per_s=speed) for budget, speed in pairs)
         return replace(topology, links=tuple(links), budgets=budgets)
@@ -245,7 +234,7 @@ def _reschedule(problem: SchedulingProblem, plan: Schedule) -> Schedule | None:
     """Place the sends of a plan in their order at varying bandwidth. None: it never ends."""
     rows = _plan_sends(problem, plan)
     exact = serial_schedule(problem, [send for send, _ in rows], 0)
-    if problem.finish(exact) >= UNREACHABLE:
+    if problem.finish(exact) >= INFINITE:
         return None
     table = np.array([(s.start, s.chunk, s.route) for s in exact], dtype=np.int64).reshape(-1, 3)
     hops = schedule_rows(

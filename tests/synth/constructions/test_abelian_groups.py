@@ -137,7 +137,7 @@ def plainly(machine: Topology) -> tuple[Fraction, ...]:
 def test_costs_of_breadth_first_on_any_machine(machine: Topology, few: bool) -> None:
     """By sums over subsets, or by flows, also with an unreachable rank."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bfb_costs, "_MAX_SUBSET_LINKS", 10 if few else 0)
+        patch.setattr(bfb_costs, "MAX_SUBSET", 10 if few else 0)
         if any(-1 in distances(machine.successors(), [r]) for r in range(machine.ranks)):
             with pytest.raises(UnreachableError, match="does not reach"):
                 bfb_costs.step_costs(machine)

@@ -151,7 +151,7 @@ def test_they_are_the_same_twice() -> None:
 def test_far_or_large_machines_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = resolve_topology("mesh:4x4")
     assert alltoall_routes.find_routes(machine, (), 1, 5) is None
-    monkeypatch.setattr(alltoall_routes, "_MAX_WORK", 1000.0)
+    monkeypatch.setattr(alltoall_routes, "MAX_WORK", 1000.0)
     assert alltoall_routes.find_routes(machine, (), 1, 8) is None
 
 

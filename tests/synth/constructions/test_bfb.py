@@ -103,7 +103,7 @@ def test_symmetry_that_fixes_a_rank_gives_no_free_group() -> None:
 def test_too_many_sends_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = resolve_topology("kautz:3x20")
     assert answered(machine, 1, 99, symmetry="none") is not None
-    monkeypatch.setattr(bfb, "MAX_SENDS", 20 * 19 - 1)
+    monkeypatch.setattr(bfb, "MAX_TABLE_ROWS", 20 * 19 - 1)
     assert answered(machine, 1, 99, symmetry="none") is None
 
 
@@ -117,7 +117,7 @@ def test_bfb_without_solver_reports_known_costs(monkeypatch: pytest.MonkeyPatch)
     """So that a sweep does not ask for all that is cheaper, one by one."""
     machine = resolve_topology("dragonfly:4x5")
     asked = question(machine, 4, 22)
-    monkeypatch.setattr(solve, "MAX_TRANSFERS", 10)
+    monkeypatch.setattr(solve, "MAX_VARIABLES", 10)
     found = solve.solve(asked)
     known = constructions.cost_without_search(machine, asked.collective)
     assert isinstance(found, Unknown)

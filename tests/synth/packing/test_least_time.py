@@ -626,7 +626,7 @@ def test_searched_trees_cost_as_much_as_those_of_tables_and_grown_ones_no_less(
         [[rng.choice([0.0, 1.0, 2.0, 3.3]) for _ in range(parts.count)] for _ in posed.edges]
     )
     by_tables = TreePricing(posed)
-    monkeypatch.setattr(price_trees, "MAX_SUBSET_RANKS", 0)
+    monkeypatch.setattr(price_trees, "MAX_SUBSET", 0)
     searched = TreePricing(posed)
     every = zip(
         posed.commodities,

@@ -17,7 +17,8 @@ from sccl.judge import violations
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.prove.check.allreduce import is_tree_allreduce
 from sccl.synth.allreduce.any_family_bound import any_family_proof
-from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS, tree_bounds, tree_frontier
+from sccl.synth.limits import MAX_CUT_RANKS
+from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds, tree_frontier
 from sccl.synth.packing.by_steps.solve import make_pricer, solve_packing
 from sccl.synth.packing.price_pair_search import ReduceBroadcastSearch
 from sccl.synth.packing.price_steps import PairPricer, PricedTimeWindow
@@ -56,7 +57,7 @@ def test_search_finds_what_dynamic_programming_does(
     by_sets, search = PairPricer(window, problem), ReduceBroadcastSearch(window, problem)
     with pytest.MonkeyPatch.context() as patch:  # CP-SAT goes on where nodes are too many
         patch.setattr(
-            "sccl.synth.packing.price_branching._MAX_NODES",
+            "sccl.synth.packing.price_branching.MAX_ITERATIONS",
             data.draw(st.sampled_from((0, 1, 2, 2000))),
         )
         cost, tree, *others = search.exact(prices)
@@ -151,7 +152,7 @@ def test_limits_of_many_ranks(
 @pytest.mark.nightly
 def test_trees_of_64_ranks_meet_what_no_allreduce_beats() -> None:
     topology = resolve_topology("torus:8x8")
-    assert topology.ranks == MAX_RANKS
+    assert topology.ranks == MAX_CUT_RANKS
     (trees,) = tree_frontier(topology, named_spec("allreduce", topology.ranks)).classes
     (point,) = trees.points
     assert (point.steps, point.cost) == (

@@ -131,7 +131,7 @@ def test_switches_lead_to_switches() -> None:
 
 
 def test_too_many_ways_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "MAX_ROUTES", 11)
+    monkeypatch.setattr(routes, "MAX_SENDS", 11)
     assert found(star(3, Switch("hub")), named_spec("allgather", 3)).is_optimal
     with pytest.raises(InputError, match="'star': its switches join ranks in more than 11 ways"):
         found(star(4, Switch("hub")), named_spec("allgather", 4))

@@ -93,7 +93,7 @@ def test_matching_that_meets_the_bound_is_left_alone() -> None:
     assert rematch_tail(of.net, of.demand, finish, sends, 1)[1] is sends
 
 
-@pytest.mark.parametrize(("what", "most"), [("MAX_STATES", 255), ("MAX_LINKS", 3)])
+@pytest.mark.parametrize(("what", "most"), [("MAX_TABLE_ROWS", 255), ("MAX_LINKS", 3)])
 def test_too_large_problem_is_skipped(
     what: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

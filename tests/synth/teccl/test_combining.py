@@ -326,7 +326,7 @@ def test_invalid_arguments_give_one_sentence(monkeypatch: pytest.MonkeyPatch) ->
         planned(ring, "allgather", 1000, 1.0, combine="direct")
     with pytest.raises(ParameterError, match="in model milp, expected continuous"):
         planned(ring, "allreduce", 1000, 1.0, combine="direct", model="milp")
-    monkeypatch.setattr(direct_demands, "MAX_HOPS", 3)
+    monkeypatch.setattr(direct_demands, "MAX_PLACED_SENDS", 3)
     with pytest.raises(TooLargeError, match="give fewer chunks, or combine by reversal"):
         planned(ring, "reducescatter", 1000, 1.0, combine="direct")
 

@@ -23,7 +23,7 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.scheduling.bounds import compute_lower_bound
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
@@ -404,7 +404,7 @@ def test_no_horizon_is_passed_over_that_has_a_schedule(data: st.DataObject) -> N
     epochs = build_epochs(posed, length * data.draw(st.sampled_from([1, 3])))
     spec = named_spec(collective, topology.ranks)
     least = (
-        compute_lower_bound(topology, spec, posed, posed.clock.sizes[0] * spec.unit, UNREACHABLE)
+        compute_lower_bound(topology, spec, posed, posed.clock.sizes[0] * spec.unit, INFINITE)
         // posed.unit
     )
     first = epochs.lower_bound(least)

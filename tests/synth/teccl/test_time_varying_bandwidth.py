@@ -26,7 +26,7 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.network.shortest_paths import UNREACHABLE
+from sccl.synth.limits import INFINITE
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.teccl import epoch_search
@@ -259,10 +259,10 @@ def test_later_start_never_arrives_earlier(data: st.DataObject) -> None:
     posed = posed_of(topology, "allgather", 20_000, data.draw(bandwidths(topology)))
     way = data.draw(st.integers(0, len(posed.src) - 1))
     first, second = sorted(data.draw(st.integers(0, 50 * 10**6)) for _ in range(2))
-    by = [min(UNREACHABLE, posed.arrival(ChunkSend(at, 0, way))) for at in (first, second)]
+    by = [min(INFINITE, posed.arrival(ChunkSend(at, 0, way))) for at in (first, second)]
     assert by[0] <= by[1]
     idle = posed.idle_units(0, way, first)
-    assert by[0] == min(UNREACHABLE, posed.arrival(ChunkSend(first + idle, 0, way)))
+    assert by[0] == min(INFINITE, posed.arrival(ChunkSend(first + idle, 0, way)))
 
 
 @settings(max_examples=times(20, by_day=10), deadline=None)

@@ -17,7 +17,7 @@ from sccl.topo import resolve_topology
 from sccl.transform.retime import SteppedSends, schedule_sends
 
 MAX_INTERPRETED_SENDS = 2**14
-"""Sends that the judge of steps executes faster than compiled code is loaded."""
+"""Sends that Python verifies in less time than compiled code takes to load."""
 
 
 def verify_pattern(pattern: Pattern) -> Pattern:

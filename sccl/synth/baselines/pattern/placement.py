@@ -191,7 +191,7 @@ def time_pattern(
 
 
 MAX_ROUTE = 64
-"""Links of a hop's way, for which ticks are made long enough."""
+"""Links of a route for which ticks are long enough: ``torus:64x64`` has this diameter."""
 
 
 def _lower_bound_us(request: Request, model: AlphaModel) -> Fraction | None:

@@ -15,7 +15,7 @@ RingOrder = tuple[int, ...]
 """Ranks in the order in which a ring passes them, from rank 0."""
 
 _MAX_LINK_VISITS = 400_000
-"""Links that a search for rings looks at: a fraction of a second."""
+"""Links that a search for rings visits, in a fraction of a second."""
 
 
 def find_ring(topology: Topology) -> RingOrder:

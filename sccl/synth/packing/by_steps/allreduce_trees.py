@@ -22,22 +22,13 @@ from sccl.core.topology import UNREACHED, Topology
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS
-from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
+from sccl.synth.limits import FEW_CHUNKS, LIMIT_EFFORT, MAX_SUBSET, SWEEP_EFFORT
 from sccl.synth.packing.by_steps.limit_sweep import NotifyLimit, PackingClass, compute_limits
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking, packing_proof
 from sccl.synth.packing.by_steps.rounding import round_approximately
-from sccl.synth.packing.problem import MAX_SUBSET_RANKS, farthest_distance, root_choices
+from sccl.synth.packing.problem import farthest_distance, root_choices
 
 TREE_SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and down for each chunk"
-MAX_RANKS = 64
-"""For limits of trees: beyond, a single one is long in coming."""
-
-_SEARCH_EFFORT_UNITS = 10.0  # of effort, for a limit where each tree is searched for
-
-_FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
-_FEW_CHUNKS_SEARCHED = (
-    16  # likewise where each tree is searched for: trees that come first are others
-)
 
 
 def tree_bounds(topology: Topology, spec: Spec) -> AlgorithmBounds:
@@ -74,7 +65,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     """Return the limit frontier of allreduce by trees, with its one class.
 
     Args:
-        topology: Machine of at most :data:`MAX_RANKS` ranks.
+        topology: Machine of at most :data:`MAX_CUT_RANKS` ranks.
         spec: Allreduce of all ranks or in process groups.
         max_steps: Last S. None: six more than the smallest S.
         seconds: Time limit for each S. By default only effort ends the search. Once time has run
@@ -125,14 +116,14 @@ class _TreeClass(PackingClass):
         unit = self.spec.at(self.spec.unit)
         before = earlier.packings[0] if earlier else None
         problem = build_allreduce_problem(self.topology, unit, steps)
-        few = self.topology.ranks <= MAX_SUBSET_RANKS
+        few = self.topology.ranks <= MAX_SUBSET
         cuts = None if few else any_class_proof(self.topology, self.spec, steps, self.bounds)
         packing = solve_packing(
             problem,
             cuts.bound if cuts else self.bounds.bandwidth,
             self.seconds,
             earlier=before,
-            effort=LIMIT_EFFORT_UNITS if few else _SEARCH_EFFORT_UNITS,
+            effort=LIMIT_EFFORT if few else SWEEP_EFFORT,
         )
         proof = packing_proof(packing, cuts=cuts)
         return LimitWithPacking(
@@ -159,9 +150,8 @@ class _TreeClass(PackingClass):
             return None
         (packing,) = packed.packings
         algorithm = multiply_out(packing)
-        few = self.topology.ranks <= MAX_SUBSET_RANKS
-        max_chunks = _FEW_CHUNKS if few else _FEW_CHUNKS_SEARCHED
-        if algorithm is None or algorithm.collective.chunks > max_chunks:
+        few = self.topology.ranks <= MAX_SUBSET
+        if algorithm is None or algorithm.collective.chunks > FEW_CHUNKS:
             units = REDUCED_EFFORT_UNITS if algorithm else TOTAL_EFFORT_UNITS
             fewer = (
                 round_to_few_chunks(packing, packed.limit.proofs[0], units)

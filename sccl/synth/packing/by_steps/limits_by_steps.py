@@ -18,10 +18,16 @@ from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError, TooLargeError
 from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.synth.common.candidates import check_min_steps, round_vectors
-from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS, MAX_STEPS, SWEEP_LIMIT_UNITS
+from sccl.synth.common.step_limits import MAX_STEPS
 from sccl.synth.constructions import construct_algorithm
+from sccl.synth.limits import (
+    LIMIT_EFFORT,
+    MAX_ITERATIONS,
+    MAX_SEARCH_RANKS,
+    MAX_TABLE_WORK,
+    SWEEP_EFFORT,
+)
 from sccl.synth.packing.problem import (
-    MAX_TREE_WORK,
     PackingProblem,
     build_packing_problem,
     is_priced_without_search,
@@ -34,14 +40,13 @@ if TYPE_CHECKING:
     from sccl.prove.bounds.timed_cuts import TimedRelaxation
     from sccl.synth.packing.by_steps.solve import Packing
 
-_MAX_SEARCHED_RANKS = 32  # ranks up to which packings are optimal
-_NEAR_RATIO = Fraction(9, 8)  # of a bound
-_MAX_PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s
+_NEAR_RATIO = Fraction(9, 8)
+"""Ratio to the lower bound up to which a broadcast by disjoint trees suffices. Others take
+seconds."""
 
-_MAX_ROUNDS = 2000
-"""Rounds of column generation, on the packing bounds of a candidate. Not seconds: the argument that
-refutes a candidate is part of the result, which must not depend on the load of a machine.
-"""
+MAX_PAIRS_WORK = 5_000_000
+"""Ranks times links times steps times orbits of ranks, or rounds times steps times pairs of sets of
+ranks: ``mesh:8x8`` takes 15 s, and ``dgx1`` needs 3 million up to its last point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,7 @@ def _limit_by_construction(
         TooLargeError: There is no construction, and a packing would be too large.
     """
     machine, unit = phase.topology, dual.spec.at(dual.spec.unit)
-    if machine.ranks <= _MAX_SEARCHED_RANKS:
+    if machine.ranks <= MAX_SEARCH_RANKS:
         return None
     made = construct_algorithm(machine, unit, steps)
     upper = dual.bandwidth(made.bandwidth_cost) if made else None
@@ -206,8 +211,8 @@ def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
         return True
     work = topology.ranks * len(topology.links) * steps
     if unit.is_allgather:
-        return work <= MAX_TREE_WORK
-    return work * len(rank_orbits(topology, orbit_symmetries(topology, unit))) <= _MAX_PAIRS_WORK
+        return work <= MAX_TABLE_WORK
+    return work * len(rank_orbits(topology, orbit_symmetries(topology, unit))) <= MAX_PAIRS_WORK
 
 
 def _construct_broadcast(
@@ -276,7 +281,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     bounds: AlgorithmBounds,
     seconds: float = math.inf,
     earlier: LimitWithPacking | None = None,
-    effort: float = LIMIT_EFFORT_UNITS,
+    effort: float = LIMIT_EFFORT,
 ) -> LimitWithPacking:
     """Return the limit of R/C for S = ``steps``, and the packings that prove it.
 
@@ -328,10 +333,10 @@ def has_packing_limits(topology: Topology, spec: Spec) -> bool:
     They are not if too many ranks want the same chunks. Trees are then constructed one after the
     other, and cuts through time bound them.
     """
-    from sccl.synth.constructions.rip_up_trees import MAX_TREE_SEARCH_RANKS, has_single_class  # noqa: PLC0415 - loads NumPy
+    from sccl.synth.constructions.rip_up_trees import has_single_class  # noqa: PLC0415 - loads NumPy
 
     dual = dual_of(spec)
-    many = topology.ranks > MAX_TREE_SEARCH_RANKS and dual.phases == 1
+    many = topology.ranks > MAX_SEARCH_RANKS and dual.phases == 1
     return not (many and has_single_class(dual.spec.at(dual.spec.unit)))
 
 
@@ -383,7 +388,7 @@ class PackingLimits:
         topology: Topology,
         spec: Spec,
         bounds: AlgorithmBounds,
-        units: float = SWEEP_LIMIT_UNITS,
+        units: float = SWEEP_EFFORT,
     ) -> None:
         self.topology, self.spec, self.bounds, self.units = topology, spec, bounds, units
         self.latest_limit: LimitWithPacking | None = None
@@ -445,7 +450,7 @@ def _count_refuted_vectors(question: Question, instance: Instance) -> int:
         return 0
     unit = question.dual.spec.at(question.dual.spec.unit)
     goal = Fraction(1, instance.collective.chunks)
-    refuted, left = 0, _MAX_ROUNDS
+    refuted, left = 0, MAX_ITERATIONS
     for number, rounds in enumerate(round_vectors(instance), 1):
         packing = build_packing_problem(instance.topology, unit, instance.steps, rounds=rounds)
         left -= _rounds_to_exceed(packing, goal, left) or left

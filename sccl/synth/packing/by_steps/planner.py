@@ -10,13 +10,11 @@ from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request
-from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
-from sccl.synth.packing.by_steps.allreduce_trees import MAX_RANKS, tree_bounds
+from sccl.synth.limits import LIMIT_EFFORT, MAX_CUT_RANKS, MAX_MULTIPLIED_CHUNKS
+from sccl.synth.packing.by_steps.allreduce_trees import tree_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit
 from sccl.synth.packing.by_steps.options import Options
 from sccl.synth.packing.by_steps.rounding import round_approximately, round_to_algorithm
-
-_MAX_CHUNKS = 512  # of multiplied trees, beyond which their limit is approximated
 
 _TOO_MANY_CHUNKS = StopReason(
     StopKind.TOO_LARGE, "the packing takes too many chunks to be written down"
@@ -42,7 +40,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if steps < bounds.steps:
         assert bounds.distance is not None
         return Infeasible(DistanceRefutation(steps, bounds.distance))
-    units = LIMIT_EFFORT_UNITS if effort.units is None else effort.units
+    units = LIMIT_EFFORT if effort.units is None else effort.units
     packed = step_limit(topology, spec, steps, bounds, effort.seconds, effort=units)
     limit = packed.limit
     notify(limit)
@@ -69,10 +67,10 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
     from sccl.synth.packing.problem import build_allreduce_problem  # noqa: PLC0415 - loads the LP solver
 
     topology, spec = request.topology, request.spec
-    if not is_allreduce(spec) or topology.ranks > MAX_RANKS:
+    if not is_allreduce(spec) or topology.ranks > MAX_CUT_RANKS:
         raise ParameterError(
             f"trees are given, but {spec.name} on {topology.ranks} ranks is no allreduce on up to "
-            f"{MAX_RANKS}: leave them out"
+            f"{MAX_CUT_RANKS}: leave them out"
         )
     bounds = tree_bounds(topology, spec)
     notify(bounds)
@@ -80,13 +78,13 @@ def _plan_by_trees(request: Request, options: Options, effort: Effort, notify: N
     if steps < bounds.steps:
         text = f"trees up and down take {bounds.steps} steps"
         return Inconclusive(StopReason(StopKind.OTHER, text))
-    units = LIMIT_EFFORT_UNITS if effort.units is None else effort.units
+    units = LIMIT_EFFORT if effort.units is None else effort.units
     problem = build_allreduce_problem(topology, spec.at(spec.unit), steps)
     packing = solve_packing(problem, bounds.bandwidth, effort.seconds, effort=units)
     algorithm = (
         None
         if packing.is_timed_out
-        else multiply_out(packing, _MAX_CHUNKS) or round_approximately(packing)
+        else multiply_out(packing, MAX_MULTIPLIED_CHUNKS) or round_approximately(packing)
     )
     if algorithm is None:
         is_late = packing.is_timed_out

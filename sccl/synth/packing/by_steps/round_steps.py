@@ -26,16 +26,11 @@ from sccl.core.step_limit import LimitProof
 from sccl.judge import require_valid
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
+from sccl.synth.limits import MAX_MULTIPLIED_CHUNKS, MAX_REFINED_SENDS, STEP_EFFORT, SWEEP_EFFORT
 from sccl.synth.packing.by_steps.solve import Packing, make_pricer
 from sccl.synth.packing.price_steps import max_price_scale
 from sccl.synth.packing.problem import PackingProblem, StepTree
 from sccl.topo.symmetry.permutations import Permutation, map_ranks, rank_orbits
-
-_MAX_GROUP = 512
-"""Largest group of symmetries whose images of a tree are written out."""
-
-_MAX_SENDS = 200_000
-"""Largest number of sends of a packing that is written down."""
 
 ChunkClass = tuple[frozenset[Rank], frozenset[Rank]]
 TimedSends = frozenset[tuple[Edge, int]]
@@ -78,7 +73,7 @@ def round_to_multiple(packing: Packing, times: int) -> Algorithm | None:
 
 def build_algorithm(problem: PackingProblem, parts: TreeParts, times: int) -> Algorithm | None:
     """Return the algorithm in which each tree carries its rounded part of the chunks."""
-    if problem.collective.num_chunks * times > _MAX_SENDS:
+    if problem.collective.num_chunks * times > MAX_REFINED_SENDS:
         return None
     collective = replace(
         problem.collective,
@@ -94,7 +89,7 @@ def build_algorithm(problem: PackingProblem, parts: TreeParts, times: int) -> Al
         for (tree, _), count in zip(
             order, _largest_remainders([p for _, p in order], total), strict=True
         ):
-            if count * len(tree) + len(sends) > _MAX_SENDS:
+            if count * len(tree) + len(sends) > MAX_REFINED_SENDS:
                 return None
             reduced = (
                 _reduced_sends(tree, problem.topology.ranks, key[0])
@@ -153,7 +148,7 @@ def group_elements(problem: PackingProblem) -> list[Permutation] | None:
             if product not in group:
                 group[product] = None
                 queue.append(product)
-        if len(group) > _MAX_GROUP:
+        if len(group) > MAX_MULTIPLIED_CHUNKS:
             return None
     return list(group)
 
@@ -201,14 +196,16 @@ _PERTURBATION_TRIES = ((100, (1, 2)), (300, (1, 2, 3, 4, 5)))
 large to multiply out, and rounded to 256 chunks it takes 0.12 % more rounds.
 """
 
-_MAX_NOISE = 200  # of prices, the largest
-_PRICING_EFFORT = 3.0  # units of effort, for these trees
-_EFFORT_PER_SOLVE = 2.0  # effort for a C, whose solves take 0.3 to 1.3
-TOTAL_EFFORT_UNITS, REDUCED_EFFORT_UNITS = (
-    6.0,
-    0.5,
-)  # for all, and if another algorithm is available
-_MAX_TREES = 6_000  # that whole numbers are looked for of, about
+_MAX_NOISE = 200
+"""Largest perturbation of a price, which is scaled by 2**20, so that only ties are broken."""
+
+TOTAL_EFFORT_UNITS, REDUCED_EFFORT_UNITS = 6.0, 0.5
+"""Budget of all attempts, and of those if another algorithm is known. An allgather in 3 steps on
+``dgx1`` has no algorithm of few chunks, and the larger budget takes 10 s."""
+
+_MAX_TREES = 6_000
+"""Trees of an integer program, images included. Solves take up to 1.3 units."""
+
 _SEED = 1
 """Any seed gives valid trees; a fixed one gives the same files."""
 
@@ -266,7 +263,7 @@ class IntegerPacking:
     is_quick: bool = False
     spent: float = field(default=0.0, init=False)
 
-    def find_algorithm(self, chunks: int, effort: float = _EFFORT_PER_SOLVE) -> Algorithm | None:
+    def find_algorithm(self, chunks: int, effort: float = STEP_EFFORT) -> Algorithm | None:
         """Return a verified algorithm at the limit with C = ``chunks``. None: none is found.
 
         Raises:
@@ -296,7 +293,7 @@ class IntegerPacking:
                 load = [x for edge in constraint.edges for x in loads.get((edge, step), ())]
                 if load:
                     model.add(LinearExpr.sum(load) <= constraint.chunks_per_round * r)
-        result = solve(model, Effort(None, _SEED, min(effort, _EFFORT_PER_SOLVE)), _STRATEGY)
+        result = solve(model, Effort(None, _SEED, min(effort, STEP_EFFORT)), _STRATEGY)
         self.spent = result.units
         if not result.has_solution:
             return None
@@ -343,7 +340,7 @@ class IntegerPacking:
         pricers = [make_pricer(problem, commodity) for commodity in problem.commodities]
         scale = min(1 << 20, max_price_scale(problem.topology.ranks) // max(1, int(prices.max())))
         for _ in range(self.perturbations):
-            if sum(tree_pricer.spent for tree_pricer in pricers) > _PRICING_EFFORT:
+            if sum(tree_pricer.spent for tree_pricer in pricers) > STEP_EFFORT:
                 return
             noise = [drawn.randrange(_MAX_NOISE) * drawn.randrange(2) for _ in range(prices.size)]
             disturbed = prices * scale + np.array(noise, np.int64).reshape(prices.shape)
@@ -388,16 +385,14 @@ class IntegerPacking:
 
 
 # Without palindromes, five steps on dgx1 attain 601/2048, not the limit of 7/24.
-_CHUNK_MULTIPLES = (1, 2)
-_MAX_CHUNKS = 128  # of a model
-_TOTAL_EFFORT, _VECTOR_EFFORT = 12.0, 3.0
-"""Units for all attempts, and for one."""
+_MAX_CHUNKS = 128
+"""Chunks of a palindrome, whose model has three trees for each."""
 
 
 _TreeVariables = dict[tuple[Edge, int], IntVar]
 
 
-def round_to_palindrome(packing: Packing, effort: float = _TOTAL_EFFORT) -> Algorithm | None:
+def round_to_palindrome(packing: Packing, effort: float = SWEEP_EFFORT) -> Algorithm | None:
     """Return a verified allreduce by trees with R/C = ``packing.upper``. None: none is found.
 
     Args:
@@ -413,11 +408,11 @@ def round_to_palindrome(packing: Packing, effort: float = _TOTAL_EFFORT) -> Algo
     if not problem.has_tree_pairs or grouped or not topology.same_capacities(topology.reversed()):
         return None
     unit = lcm(2 * topology.ranks, packing.upper.denominator)
-    for chunks in (unit * times for times in _CHUNK_MULTIPLES if unit * times <= _MAX_CHUNKS):
+    for chunks in (unit * times for times in (1, 2) if unit * times <= _MAX_CHUNKS):
         for rounds in _palindromes(int(chunks * packing.upper), problem.steps):
             if effort <= 0:
                 return None
-            algorithm, spent = _search_rounds(problem, chunks, rounds, min(_VECTOR_EFFORT, effort))
+            algorithm, spent = _search_rounds(problem, chunks, rounds, min(STEP_EFFORT, effort))
             effort -= spent
             if algorithm is not None:
                 return require_valid(algorithm, "an allreduce by trees that is the same backwards")

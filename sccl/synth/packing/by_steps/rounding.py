@@ -14,6 +14,7 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.synth.constructions import construct_algorithm
+from sccl.synth.limits import MAX_SENDS
 from sccl.synth.packing.by_steps.limits_by_steps import LimitWithPacking
 from sccl.topo.symmetry.expansion import MAX_EXPANDED_SENDS, expand_algorithm
 from sccl.transform import InstanceSolver, build_question, solve_question
@@ -27,10 +28,6 @@ _ROUNDED_MULTIPLES = (
     16,
     4,
 )  # C, in units, near a limit that is too large to write down
-_SOLVED_MULTIPLES = (1, 2)
-"""Multiples of the fewest chunks with a whole R that a solver is asked about."""
-
-_MAX_INVERTED_SENDS = 1_000_000  # sends that are turned round one by one
 
 
 def round_to_algorithm(
@@ -110,7 +107,7 @@ def _recover_original(
 
     A large algorithm remains represented by its symmetry. None: it would be too large.
     """
-    if not dual.is_identity and algorithm.num_sends > _MAX_INVERTED_SENDS:
+    if not dual.is_identity and algorithm.num_sends > MAX_SENDS:
         return None
     total_chunks, phases = algorithm.collective.chunks * dual.chunk_factor, dual.phases
     question = build_question(
@@ -139,5 +136,5 @@ def _smallest_candidates(limit: StepLimit, dual: Dual) -> Iterator[tuple[int, in
     chunks = unit * per_unit.denominator
     while chunks * limit.required_upper < limit.steps:
         chunks += unit * per_unit.denominator
-    for times in _SOLVED_MULTIPLES:
+    for times in (1, 2):
         yield chunks * times, int(chunks * times * limit.required_upper)

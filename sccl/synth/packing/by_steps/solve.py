@@ -32,8 +32,14 @@ from sccl.core.arrays import IntArray
 from sccl.core.bound import Bound, Measure
 from sccl.core.step_limit import StepPrices
 from sccl.core.topology import constraint_name
-from sccl.synth.common.step_limits import LIMIT_EFFORT_UNITS
-from sccl.synth.packing.master import Master, MasterSolution, exact_solution, nearby_packing
+from sccl.synth.limits import LIMIT_EFFORT, MAX_SUBSET, PRICE_SCALE, TOLERANCE
+from sccl.synth.packing.master import (
+    SMOOTHING,
+    Master,
+    MasterSolution,
+    exact_solution,
+    nearby_packing,
+)
 from sccl.synth.packing.price_pair_search import ReduceBroadcastSearch
 from sccl.synth.packing.price_steps import (
     PairPricer,
@@ -42,11 +48,8 @@ from sccl.synth.packing.price_steps import (
     SetPricer,
     max_price_scale,
 )
-from sccl.synth.packing.problem import MAX_SUBSET_RANKS, Commodity, PackingProblem, StepTree
+from sccl.synth.packing.problem import Commodity, PackingProblem, StepTree
 from sccl.synth.packing.slots import TimeSlots
-
-_TOLERANCE = 1e-6
-"""Relative gap below which floating-point prices give way to exact ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, and a sta
     target: Fraction | None = None,
     earlier: Packing | None = None,
     most_rounds: int | None = None,
-    effort: float = LIMIT_EFFORT_UNITS,
+    effort: float = LIMIT_EFFORT,
 ) -> Packing:
     """Return a packing at the limit of its problem, or near it if effort or time runs out.
 
@@ -117,7 +120,7 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, and a sta
         is_spent = time.perf_counter() > deadline or rounds == most_rounds or columns.spent > effort
         if target is not None:
             is_spent |= best > target or solution.value < float(target)
-        has_gap = solution.value - float(best) > _TOLERANCE
+        has_gap = solution.value - float(best) > TOLERANCE
         try:
             if has_gap and not is_spent and columns.improve(solution):
                 continue
@@ -164,11 +167,6 @@ def _constraint_prices(
     """Return the prices of resources as prices of their constraints, sorted by name and step."""
     named = [(key, s, price) for i, s, price in prices for key in problem.resources[i].keys]
     return tuple(sorted(named, key=lambda priced: (constraint_name(priced[0]), priced[1])))
-
-
-_SCALE = 1 << 26  # scale of prices as integers, smaller if a tree's cost could exceed 64 bits
-_SMOOTHING = 0.6
-"""Weight of the best prices so far (Wentges 1997), which keeps prices from oscillating."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +227,12 @@ def make_pricer(
         TooLargeError: a search would take too long for a single tree.
     """
     window = PricedTimeWindow(problem, commodity)
-    if problem.has_tree_pairs and problem.topology.ranks <= MAX_SUBSET_RANKS:
+    if problem.has_tree_pairs and problem.topology.ranks <= MAX_SUBSET:
         return PairPricer(window, problem)
     if problem.has_tree_pairs:
         return ReduceBroadcastSearch(window, problem, deadline)
     free = problem.topology.ranks - len(commodity.holders)
-    if free <= MAX_SUBSET_RANKS or len(commodity.wanted - commodity.holders) == 1:
+    if free <= MAX_SUBSET or len(commodity.wanted - commodity.holders) == 1:
         return SetPricer(window, problem)
     return SearchPricer(window, deadline)
 
@@ -254,7 +252,7 @@ class ColumnGeneration:
         ]
         self.master = Master(problem, step_slots(problem))
         self.best: Bound[Fraction, ResourcePrices] = Bound(Measure.COST, floor, ResourcePrices())
-        self.scale = min(_SCALE, max_price_scale(problem.topology.ranks))
+        self.scale = min(PRICE_SCALE, max_price_scale(problem.topology.ranks))
         shape = (len(problem.resources), len(problem.edges))
         self.resource_uses = np.zeros(shape, dtype=np.int64)
         for i, resource in enumerate(problem.resources):
@@ -320,7 +318,7 @@ class ColumnGeneration:
         best_prices = self.best.proof.floats
         if best_prices is not None:
             smooth = self.integer_prices(
-                _SMOOTHING * best_prices + (1 - _SMOOTHING) * current / self.scale
+                SMOOTHING * best_prices + (1 - SMOOTHING) * current / self.scale
             )
             if self.price(smooth, self.scale):
                 return True

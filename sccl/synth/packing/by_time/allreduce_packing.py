@@ -21,7 +21,7 @@ from sccl.core.outcome import Solution
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.synth.common.contract import Request
-from sccl.synth.packing.by_time.packing_search import PackingSearch
+from sccl.synth.packing.by_time.packing_search import FEW_DISTANCES, PackingSearch
 from sccl.synth.packing.flow_problem import (
     FlowCommodity,
     FlowProblem,
@@ -33,9 +33,6 @@ from sccl.synth.packing.price_rounds import RoundPricing
 from sccl.synth.packing.schedule_builder import ReduceBroadcastRoutes, ScheduleBuilder
 from sccl.synth.packing.send_plans import PlacementDirection
 from sccl.synth.packing.slots import TimedPacking, TimeSlots, TreePart
-
-_FEW_DISTANCES = Fraction(3, 2)
-"""Multiple of the time to a rank and from it, up to which borders come first."""
 
 
 def is_tree_allreduce(topology: Topology, spec: Spec) -> bool:
@@ -162,7 +159,8 @@ class AllreducePackingSearch(PackingSearch):
     """A search for the minimum time of pairs of reduction and broadcast trees, and of rounds."""
 
     def _strategies(self) -> tuple[Callable[[], object], ...]:
-        if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):
+        # The distance leads to a rank and from it.
+        if 2 * self.lower_bound <= FEW_DISTANCES * self._max_distance(hops=False):
             return (self._pack_bordered, self._pack_fallback)
         return (self._pack_free_lengths, self._pack_steady, self._pack_bordered)
 

@@ -17,11 +17,12 @@ from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Notify, Request, SearchProgress
+from sccl.synth.limits import QUICK_EFFORT, STEP_EFFORT, TRIAL_EFFORT
 from sccl.synth.packing.by_time.allreduce_packing import is_tree_allreduce, pack_allreduce
 from sccl.synth.packing.by_time.ingress_relay import ingress_relay_us
-from sccl.synth.packing.by_time.lower_bounds import restricted_search, select_engine
+from sccl.synth.packing.by_time.lower_bounds import FIRST_BORDERS, restricted_search, select_engine
 from sccl.synth.packing.by_time.options import Options
-from sccl.synth.packing.by_time.packing_search import PackingSearch
+from sccl.synth.packing.by_time.packing_search import FEW_DISTANCES, PackingSearch
 from sccl.synth.packing.by_time.portfolio import (
     NO_SCHEDULE,
     improve_two_phases,
@@ -35,25 +36,17 @@ from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.schedule_builder import ScheduleBuilder, forward_or_reversed
 from sccl.synth.packing.send_plans import plan_sends
 
-DEFAULT_EFFORT_UNITS = 0.7
-"""Default effort in units of a few seconds."""
-
 MAX_RANKS = 128
 """Largest number of ranks: 16 NDv2 of 8 GPUs."""
 
 MAX_COMMODITIES = 5000
-"""Limit on classes that are no images of one another: with more the program becomes slow."""
+"""Classes of chunks that are not images of one another. An alltoall of 72 ranks without symmetry
+has 5,112, and its program is slow."""
 
 
-_SHORT_TIME_ALPHAS = 3
-"""Multiple of the longest alpha within which links between chassis cannot forward arrivals."""
-
-_NEAR_RATIO, _EXPENSIVE_EFFORT, _PRICED_SLOTS = 1.03, 0.1, 20
-"""Times the bound, up to which a schedule is not bettered by packings if these are dear: if pricing
-trees of so many slots once takes so much effort."""
-
-_OVERLAP_EFFORT = 2.0
-"""Effort for an allreduce that is not two phases."""
+_NEAR_RATIO = 1.03
+"""Ratio to the bound up to which a schedule is not improved by packings if these are
+expensive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +86,7 @@ class _PhaseResult:
         """
         floor = float(self.lower_bound)
         on_progress(floor, inf)
-        few = self.lower_bound < _SHORT_TIME_ALPHAS * max(self.builder.problem.alpha)
+        few = self.lower_bound < FEW_DISTANCES * max(self.builder.problem.alpha)
         us = self.builder.schedule_by_matching(floor, gap, floor if few else 0.0, units)
         on_progress(floor, us if self.builder.plan is not None else inf)
 
@@ -128,9 +121,7 @@ class _PhaseResult:
         )
         if placing.plan is not None:
             search.schedule_us, search.spent = placing.ticks / PS_PER_US, placing.effort
-            dear = (
-                isinstance(engine, TreePricing) and engine.effort(_PRICED_SLOTS) > _EXPENSIVE_EFFORT
-            )
+            dear = isinstance(engine, TreePricing) and engine.effort(FIRST_BORDERS) > TRIAL_EFFORT
             if dear and search.schedule_us <= _NEAR_RATIO * float(self.lower_bound):
                 return
         try:
@@ -232,9 +223,7 @@ def _plan_overlapping_allreduce(
         if trees and trees.objective <= floor * (1 + Fraction(options.gap)):
             return trees
     seconds = deadline - time.perf_counter()
-    outcome = plan_overlapping(
-        request, effort, min(_effort_units(effort), _OVERLAP_EFFORT), seconds
-    )
+    outcome = plan_overlapping(request, effort, min(_effort_units(effort), STEP_EFFORT), seconds)
     best = outcome.best if isinstance(outcome, Inconclusive) else outcome
     if trees is None or (isinstance(best, Solution) and best.objective <= trees.objective):
         return outcome
@@ -246,7 +235,7 @@ def _progress_of(notify: Notify) -> Callable[[float, float], None]:
 
 
 def _effort_units(effort: Effort) -> float:
-    return DEFAULT_EFFORT_UNITS if effort.units is None else effort.units
+    return QUICK_EFFORT if effort.units is None else effort.units
 
 
 def _has_single_class(spec: Spec) -> bool:

@@ -18,32 +18,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
+from sccl.synth.limits import (
+    ELEMENT_EFFORT,
+    LIMIT_EFFORT,
+    MAX_COLUMNS,
+    MIN_SHARE,
+    PRICE_SCALE,
+    STEP_EFFORT,
+    TRIAL_EFFORT,
+)
 from sccl.synth.packing.column_generation import RoutePrices, SlotColumnGeneration
-from sccl.synth.packing.flow_lp import MAX_COLUMNS, FlowProgram, is_unicast
+from sccl.synth.packing.flow_lp import FlowProgram, is_unicast
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.price_branching import insert_targets, tree_network
 from sccl.synth.packing.price_sets import NoTreeError
 from sccl.synth.packing.price_trees import TreePricing
 from sccl.synth.packing.slots import TimedPacking, TimeSlots, border_changes, bordered_slots
 
-MAX_BORDERS = 44
-"""Largest number of slots for a time of a few alphas. More slots make the program slow."""
+MAX_SLOTS = 44
+"""Largest number of slots that are tried. A program of 88 slots takes seconds on ``dgx2``."""
 
 _MAX_ALPHAS, FIRST_BORDERS = 6, 8
 """Largest number of different alphas whose sums are borders of slots, and the number of borders
 that bounds begin with."""
-
-_FIRST_FLOW_EFFORT = 30.0
-"""Effort for the first packing of flows without copies."""
-
-_PIVOT_EFFORT = 1e-9
-"""Effort per pivot and column."""
-
-MAX_SEARCHED_RANKS = 20
-"""Largest number of ranks whose cheapest trees are searched, if tables of sets are too large."""
-
-RESTRICTED_EFFORT = 1.5
-"""Effort for prices of trees to few ranks: a second or two, if they give a bound."""
 
 TreesByBorders = dict[tuple[frozenset[Fraction], Fraction], tuple[tuple[int, SlotTree], ...]]
 """Trees of commodities, by the borders of slots and the time from which these keep their order."""
@@ -129,7 +126,7 @@ class LowerBoundSearch:
         """Return the best packing in given slots. None: the slots are too few, or too many."""
         left = self.effort - self.spent if self.schedule_us < inf else self.effort
         if isinstance(self.engine, FlowProgram):
-            first = max(left, _FIRST_FLOW_EFFORT) if self.schedule_us == inf else left
+            first = max(left, LIMIT_EFFORT) if self.schedule_us == inf else left
             return self._solve_flow(self.engine, slots, first)
         effort = min(left, max_effort)
         return self._generate_columns(
@@ -172,7 +169,7 @@ class LowerBoundSearch:
         self.notify(float(self.lower_bound), self.schedule_us)
         seconds = self.deadline - time.perf_counter()
         packing, result = program.solve(slots, float(self.lower_bound) or 1.0, left, seconds)
-        self.spent += _PIVOT_EFFORT * result.pivots * program.columns(slots.count)
+        self.spent += ELEMENT_EFFORT * result.pivots * program.columns(slots.count)
         return packing
 
     def _alpha_sums(self, limit: Fraction, count: int) -> frozenset[Fraction]:
@@ -247,7 +244,7 @@ class LowerBoundSearch:
     ) -> TimedPacking | None:
         """Return a packing with the strongest prices for an interval of times. None: none found."""
         slots = bordered_slots(self.problem.alpha, borders, borders, (begin + end) / 2, "below")
-        if slots.count > 2 * MAX_BORDERS:
+        if slots.count > 2 * MAX_SLOTS:
             return None
         left = self.effort - self.spent
         if isinstance(self.engine, FlowProgram):
@@ -279,21 +276,17 @@ def restricted_search(
     few = restrict_targets(problem, goals)
     engine = TreePricing(few)
     search = LowerBoundSearch(
-        few, engine, floor, effort=RESTRICTED_EFFORT, deadline=deadline, targets=goals
+        few, engine, floor, effort=STEP_EFFORT, deadline=deadline, targets=goals
     )
     return None if engine.is_searched else search
 
 
 MAX_TARGETS = 6
-"""Trees to so many ranks take milliseconds, on any machine."""
+"""Ranks of a restricted problem, whose trees take milliseconds to price on any machine."""
 
-_IMPROVEMENT_EFFORT = 0.05
-"""Effort for trees to all ranks, by prices of trees to few."""
-
-_MIN_SLOT, _LOAD_EXPONENT, _MAX_LOAD, _COST_SCALE = 1e-3, 6.0, 3.0, 1 << 30
-"""Prices of sends in slots of unequal load: the smallest length of a slot (part of the time), the
-logarithm of a full slot's price relative to an empty one's, the load from which prices rise no
-more, and the price of the dearest send."""
+_LOAD_EXPONENT, _MAX_LOAD = 6.0, 3.0
+"""Prices of sends in slots of unequal load: the logarithm of a full slot's price relative to an
+empty one's, and the load from which prices rise no more."""
 
 
 def find_critical_targets(problem: FlowProblem) -> frozenset[int]:
@@ -361,9 +354,7 @@ class ExtendedTrees:
         search = SlotColumnGeneration(self.problem, packing.slots, pricing, packing.us)
         start = self._extend_trees(packing)
         try:
-            result = search.run(
-                start=start, target_us=target_us, effort=_IMPROVEMENT_EFFORT, spread=False
-            )
+            result = search.run(start=start, target_us=target_us, effort=TRIAL_EFFORT, spread=False)
         except NoTreeError:
             return None
         return result if result.is_complete else None
@@ -376,7 +367,7 @@ class ExtendedTrees:
         """
         slots = packing.slots
         load = np.zeros((len(self._counts), slots.count))
-        lengths = np.maximum(packing.lengths, _MIN_SLOT * packing.us)
+        lengths = np.maximum(packing.lengths, MIN_SHARE * packing.us)
         for share in packing.shares:
             self._add_load(load, slots, share.tree, share.part)
         trees = []
@@ -384,7 +375,7 @@ class ExtendedTrees:
             full = np.minimum(load[:, slots.room] / lengths, _MAX_LOAD)
             price = np.exp(_LOAD_EXPONENT * full) / lengths
             each = self._route_prices.route_prices(price / self._counts[:, None])
-            cost = np.floor(each * (_COST_SCALE / each.max())).astype(np.int64) + 2
+            cost = np.floor(each * (PRICE_SCALE / each.max())).astype(np.int64) + 2
             for use in share.tree:
                 cost[use] = 1
             tree = self._extend_tree(cost, slots.arrive)

@@ -11,10 +11,10 @@ from math import ceil, inf
 
 import numpy as np
 
+from sccl.synth.limits import BOUND_SLOTS, MAX_IDLE, MAX_SMALL_RANKS, STEP_EFFORT
 from sccl.synth.packing.by_time.lower_bounds import (
     FIRST_BORDERS,
-    MAX_BORDERS,
-    MAX_SEARCHED_RANKS,
+    MAX_SLOTS,
     ExtendedTrees,
     LowerBoundSearch,
     find_critical_targets,
@@ -35,37 +35,18 @@ from sccl.synth.packing.slots import (
     variable_slots,
 )
 
-MORE_SLOTS = 12
-"""Than a chunk has to go through at least."""
+_UNIT_TRIALS = 2
+"""Additional slots with which all units are tried. Later, the best unit stays the best."""
 
-_MAX_SLOTS = 40
-"""Largest number of slots that are tried."""
-
-_UNIT_TRIALS, _MAX_IDLE = 2, 3
-"""More slots than the fewest with which all units are tried, and times that nothing is gained."""
-
-_FEW_DISTANCES, _MAX_DISTANCES = 3, 6
+FEW_DISTANCES, _MAX_DISTANCES = 3, 6
 """Times the farthest way, up to which borders come first, and up to which they are tried."""
 
-_MANY_DISTANCES = 12
-"""Limit up to which slots of about alphas are tried for data of, or for, one rank."""
-
-_EXTRA_EFFORT, _EXPENSIVE_EFFORT = 1.0, 0.01
-"""Effort for packings if schedules of equal chunks exist and pricing all trees once takes more than
-the second number."""
-
-_ALPHA_SLOT_EFFORT = 1.0
-"""Effort for each number of slots of the least alpha. Later gains are small."""
-
-_EPOCHS = 12
-"""In which the floor is cut."""
+_EXPENSIVE_EFFORT = 0.01
+"""Budget for pricing all trees once, beyond which schedules of equal chunks come first."""
 
 _ROUNDED_COUNTS, _OPTIMISTIC_RATIO = (16, 32), Fraction(3, 4)
 """Slots of which alphas are the nearest numbers, and the part of the floor from which on they are
 tried."""
-
-_MAX_INTERVALS = 24
-"""Intervals of time that are looked at, each with an order of borders of its own."""
 
 
 @dataclass
@@ -124,7 +105,7 @@ class PackingSearch(LowerBoundSearch):
 
     def _strategies(self) -> tuple[Callable[[], object], ...]:
         if self.schedule_us < inf and self._is_expensive:  # packings rarely beat matching
-            self.effort = min(self.effort, self.spent + _EXTRA_EFFORT)
+            self.effort = min(self.effort, self.spent + STEP_EFFORT)
         if isinstance(self.engine, FlowProgram) and self.lower_bound > 0:
             return (
                 self._pack_epochs,
@@ -138,14 +119,14 @@ class PackingSearch(LowerBoundSearch):
         free, steady = self._pack_free_lengths, self._pack_steady
         bordered, bound = self._pack_bordered, self._raise_bound
         rounded = self._pack_rounded
-        if self.lower_bound <= _FEW_DISTANCES * self._max_distance(hops=False):
-            few = len(self._alpha_sums(self.lower_bound * Fraction(5, 4), MAX_BORDERS // 2 + 1))
-            if few <= MAX_BORDERS // 2 and self.problem.is_rigid:
+        if self.lower_bound <= FEW_DISTANCES * self._max_distance(hops=False):
+            few = len(self._alpha_sums(self.lower_bound * Fraction(5, 4), MAX_SLOTS // 2 + 1))
+            if few <= MAX_SLOTS // 2 and self.problem.is_rigid:
                 begin = (self._pack_orbit_reduced,) if self._is_searched else ()
                 return (*begin, bordered, bound, self._schedule_best, rounded, free, steady)
             return (*first_of_dear, rounded, bordered, free, steady, bound)
         if any(self.problem.potentials()):
-            if self.lower_bound > _MANY_DISTANCES * self._max_distance(hops=False):
+            if self.lower_bound > BOUND_SLOTS * self._max_distance(hops=False):
                 return (steady, free, bordered, bound)
             return (self._pack_orbit_reduced, bound, rounded, free, bordered)
         return (*first_of_dear, free, steady, bordered, bound)
@@ -205,8 +186,8 @@ class PackingSearch(LowerBoundSearch):
     # Slots of equal length, if links are always busy and only the routes matter.
 
     def _pack_epochs(self) -> None:
-        length = self.lower_bound / _EPOCHS
-        for count in range(_EPOCHS, 2 * _EPOCHS):
+        length = self.lower_bound / BOUND_SLOTS
+        for count in range(BOUND_SLOTS, 2 * BOUND_SLOTS):
             packing = self._search_packing(uniform_slots(self.problem.alpha, length, count))
             if packing is not None:
                 self._consider(replace(packing, us=float(length * count)))
@@ -226,7 +207,7 @@ class PackingSearch(LowerBoundSearch):
         units = sorted({waits[0], waits[-1]}) if waits else [Fraction(1)]
         first, idle, mine = self._min_slots(), 0, inf
         start_trees: dict[Fraction, tuple[tuple[int, SlotTree], ...]] = {}
-        for count in range(first, min(first + MORE_SLOTS, _MAX_SLOTS)):
+        for count in range(first, min(first + BOUND_SLOTS, MAX_SLOTS)):
             before, took = mine, {}
             for unit in units:
                 packing = self._search_packing(
@@ -245,7 +226,7 @@ class PackingSearch(LowerBoundSearch):
                 units = [min(units, key=lambda unit: took[unit])]
             mine = min(mine, *took.values())
             idle = idle + 1 if before < inf and before - mine <= self.gap / 8 * mine else 0
-            if idle == _MAX_IDLE:
+            if idle == MAX_IDLE:
                 return
 
     def _min_slots(self) -> int:
@@ -273,7 +254,7 @@ class PackingSearch(LowerBoundSearch):
             int(self.lower_bound / (unit or 1)),
             float(self.lower_bound) * (1 + self.gap / 4),
         )
-        for count in (limit - 1, limit, limit - 2) if 2 < limit <= _MAX_SLOTS else ():
+        for count in (limit - 1, limit, limit - 2) if 2 < limit <= MAX_SLOTS else ():
             slots = variable_slots(self.problem, zeros, unit, count)
             hopeless = self.us * (1 - self.gap / 8)
             self._consider(self._search_packing(slots, target_us=near, hopeless=hopeless))
@@ -319,10 +300,10 @@ class PackingSearch(LowerBoundSearch):
         zeros = (Fraction(0),) * self.problem.topology.ranks
         near, us = float(self.lower_bound) * (1 + self.gap / 2), inf
         first = int(self.lower_bound * (1 + Fraction(self.gap)) / unit) - 1
-        for count in range(max(first, 1), _MAX_SLOTS):
+        for count in range(max(first, 1), MAX_SLOTS):
             slots = variable_slots(self.problem, zeros, unit, count)
             packing = self._search_packing(
-                slots, target_us=near, start=start, max_effort=_ALPHA_SLOT_EFFORT
+                slots, target_us=near, start=start, max_effort=STEP_EFFORT
             )
             self._consider(packing)
             before, us = us, min(us, packing.us if packing is not None else inf)
@@ -331,12 +312,12 @@ class PackingSearch(LowerBoundSearch):
 
     # Slots at about the same time: bytes flow steadily through their trees.
 
-    def _pack_steady(self, most_idle: int = _MAX_IDLE) -> None:
+    def _pack_steady(self, most_idle: int = MAX_IDLE) -> None:
         alphas = {alpha for alpha in self.problem.alpha if alpha}
         unit = min(alphas, default=Fraction(1))
         first = max(1, ceil(self._max_distance(hops=False) / unit))
         idle = 0
-        for count in range(first, min(first + MORE_SLOTS, _MAX_SLOTS)):
+        for count in range(first, min(first + BOUND_SLOTS, MAX_SLOTS)):
             before = self.us
             self._consider(
                 self._search_packing(
@@ -368,7 +349,7 @@ class PackingSearch(LowerBoundSearch):
                 idle = idle + 1 if self.schedule_us >= before * (1 - self.gap / 8) else 0
                 if self.is_done():
                     return
-                if count * length > self.schedule_us or idle == _MAX_IDLE:
+                if count * length > self.schedule_us or idle == MAX_IDLE:
                     break
 
     # Slots between borders, if the minimum time is a few alphas.
@@ -379,10 +360,10 @@ class PackingSearch(LowerBoundSearch):
         ):
             return
         limit = self.lower_bound * Fraction(5, 4)
-        few = self._alpha_sums(limit, MAX_BORDERS // 2 + 1)
-        if len(few) > MAX_BORDERS // 2:
+        few = self._alpha_sums(limit, MAX_SLOTS // 2 + 1)
+        if len(few) > MAX_SLOTS // 2:
             return
-        self._consider(self._first_feasible(self._alpha_sums(limit * 2, 2 * MAX_BORDERS)))
+        self._consider(self._first_feasible(self._alpha_sums(limit * 2, 2 * MAX_SLOTS)))
 
     def _first_feasible(self, sums: frozenset[Fraction]) -> TimedPacking | None:
         """Return a packing for the first interval of times in which all data fit."""
@@ -390,7 +371,7 @@ class PackingSearch(LowerBoundSearch):
         low, high = bisect_right(points, self.lower_bound) - 2, len(points) - 1
         at, step, has_upper, before = low + 1, 1, False, self.spent
         best: TimedPacking | None = None
-        for _ in range(_MAX_INTERVALS):
+        for _ in range(MAX_SLOTS):
             if time.perf_counter() > self.deadline or self.spent > before + 2 * self.effort:
                 break
             begin, end = points[at], points[at + 1]
@@ -413,13 +394,13 @@ class PackingSearch(LowerBoundSearch):
         self, borders: frozenset[Fraction], begin: Fraction, end: Fraction
     ) -> TimedPacking | None:
         slots = bordered_slots(self.problem.alpha, borders, borders, (begin + end) / 2, "above")
-        if slots.count > 2 * MAX_BORDERS:
+        if slots.count > 2 * MAX_SLOTS:
             return None
         return self._search_packing(slots, hopeless=float(end))
 
     def _raise_bound(self) -> None:
         """Raise the bound with all of the remaining effort."""
-        if not self._is_searched or self.problem.topology.ranks <= MAX_SEARCHED_RANKS:
+        if not self._is_searched or self.problem.topology.ranks <= MAX_SMALL_RANKS:
             self.raise_with_engine()
 
 
@@ -437,7 +418,7 @@ def repeat_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
     return tuple(
         (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
         for share in packing.shares
-        for by in range(_MAX_SLOTS)
+        for by in range(MAX_SLOTS)
     )
 
 

@@ -21,6 +21,7 @@ from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
+from sccl.synth.limits import MAX_REFINED_SENDS, MAX_SMALL_RANKS, QUICK_EFFORT, TRIAL_EFFORT
 
 CHUNK_COUNTS = (1, 4, 16, 64)
 """Per part, as long as there are not too many sends."""
@@ -30,17 +31,11 @@ FINE_CHUNK_COUNTS = (64, 256, 1024)
 bound.
 """
 
-_MAX_SENDS = 200_000
-"""Largest number of sends of a plan of another synthesizer."""
-
-_OVERLAP_EFFORT = 0.2
-"""Effort for an allreduce with overlapping phases, if there is one with two phases."""
-
 NO_SCHEDULE = StopReason(StopKind.BUDGET, "no schedule")
 
-_TREE_RANKS, _TREE_STEPS, _TREE_UNITS = 16, 3, 1.0
-"""Ranks up to which an allreduce in groups is also looked for by trees, of how many numbers of
-steps, and effort for each. (Of all ranks two phases are as near. In groups trees take less.)"""
+_TREE_STEPS = 3
+"""Numbers of steps for which an allreduce in groups is also searched by trees. For one group of all
+ranks, two phases have the same gap."""
 
 
 def plan_overlapping(request: Request, effort: Effort, units: float, seconds: float) -> Outcome:
@@ -81,13 +76,13 @@ def improve_two_phases(
     if seconds <= 0:
         return phases
     try:
-        outcome = plan_overlapping(request, effort, _OVERLAP_EFFORT, seconds)
+        outcome = plan_overlapping(request, effort, TRIAL_EFFORT, seconds)
     except (TooLargeError, KeyboardInterrupt):
         return phases
     best = _best_solution(outcome)
     grouped = bool(request.spec.post.pattern) and not request.spec.counts
     candidates = [phases, *([best] if best else [])]
-    if grouped and request.topology.ranks <= _TREE_RANKS and not request.topology.switches:
+    if grouped and request.topology.ranks <= MAX_SMALL_RANKS and not request.topology.switches:
         candidates += _tree_schedules(request, effort, deadline)
     return min(candidates, key=lambda candidate: candidate.objective)
 
@@ -109,7 +104,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
         options = limit.Options(trees=True, steps=None if steps == 1 else steps)
         try:
             outcome = registry.plan(
-                limit, request, options, _partial_effort(effort, _TREE_UNITS, seconds)
+                limit, request, options, _partial_effort(effort, QUICK_EFFORT, seconds)
             )
         except (TooLargeError, KeyboardInterrupt):
             return
@@ -138,7 +133,7 @@ def refine_chunks(
     for chunks in FINE_CHUNK_COUNTS:
         seconds = deadline - time.perf_counter()
         many = chunks * request.topology.ranks
-        if best.objective <= target_us or seconds <= 0 or many > _MAX_SENDS:
+        if best.objective <= target_us or seconds <= 0 or many > MAX_REFINED_SENDS:
             break
         options = tacos.Options(chunks=chunks, alpha="travels", improve=0.0)
         try:
@@ -170,7 +165,7 @@ def plan_by_list_scheduling(
     each = sum(len(class_chunks) * len(post - pre) for (pre, post), class_chunks in classes)
     for chunks in CHUNK_COUNTS:
         seconds = deadline - time.perf_counter()
-        if best is not None and (each * chunks > _MAX_SENDS or seconds <= 0):
+        if best is not None and (each * chunks > MAX_REFINED_SENDS or seconds <= 0):
             ended = effort.timeout_reason if seconds <= 0 else NOT_STOPPED
             break
         options = tacos.Options(chunks=chunks, alpha="travels", improve=1.0)

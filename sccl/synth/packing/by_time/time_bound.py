@@ -13,15 +13,13 @@ from sccl.core.cost import Costs
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, TopologyError
 from sccl.prove.bounds.time_cuts import CompletionTimeBound, completion_time_bound
+from sccl.synth.limits import MAX_CUT_RANKS
 from sccl.synth.network.arrays import build_arrays
 from sccl.synth.network.demand import build_demand
 from sccl.synth.network.routes import build_routes
 from sccl.synth.network.tick_bounds import allreduce_bound_ticks, combined_clock, lower_bound_ticks
 from sccl.synth.packing.by_time.time_bound_curve import compute_bound_curve
 from sccl.topo.machine_model import machine_model
-
-MAX_RANKS = 64
-"""Up to which cuts are looked at, and a linear program may be: they take longer than the rest."""
 
 _CHART_SIZES = tuple(4**n for n in range(5, 16))
 """Sizes at which prices are looked for, for a line from 1 KiB to 1 GiB."""
@@ -69,7 +67,7 @@ def compute_time_bound(
     if ticks is not None:
         bounds.append(Bound(Measure.TICKS, ticks, about + suffix))
     for machine in (
-        _equivalent_machines(topology, clock.model) if topology.ranks <= MAX_RANKS else ()
+        _equivalent_machines(topology, clock.model) if topology.ranks <= MAX_CUT_RANKS else ()
     ):
         us = completion_time_bound(machine, spec, clock.model).us(served)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
@@ -78,7 +76,7 @@ def compute_time_bound(
     if not bounds:
         raise TooLargeError(
             f"no bound is known for chunks that are sent together through {topology.name!r}'s "
-            f"budgets or switches, with more than {MAX_RANKS} ranks"
+            f"budgets or switches, with more than {MAX_CUT_RANKS} ranks"
         )
     return max(bounds, key=lambda bound: bound.value)
 
@@ -97,7 +95,7 @@ def lower_bound_function(
     Raises:
         KeyboardInterrupt: The user interrupted.
     """
-    if topology.ranks > MAX_RANKS or costs != Costs.from_topology(topology, None, None):
+    if topology.ranks > MAX_CUT_RANKS or costs != Costs.from_topology(topology, None, None):
         return None
     curve = lower_bound_curve(topology, spec, _CHART_SIZES)
     return lambda size_bytes: float(curve.us(round(size_bytes)))

@@ -32,6 +32,7 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.prove.bounds.time_cuts import CompletionTimeBound, PriceLine
 from sccl.prove.check.time_bounds import is_valid_for_both_alphas
+from sccl.synth.limits import EFFORT_PARTS, MAX_SMALL_RANKS, MIN_GAIN, QUICK_EFFORT
 from sccl.synth.packing.by_time.lower_bounds import (
     LowerBoundSearch,
     SlotPriceProof,
@@ -40,22 +41,8 @@ from sccl.synth.packing.by_time.lower_bounds import (
 )
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
 
-CURVE_EFFORT_UNITS = 0.4
-"""Effort for all sizes: about a second."""
-
-_MAX_PROGRAMS = 4
-"""Each program may take this part of the effort. The next begins with the trees of an unfinished
-one.
-"""
-
-MAX_RANKS = 16
-"""Up to which prices are looked for: more ranks are not posed within a second."""
-
-_MIN_GAIN = 1e-4
-"""Minimum relative gain over the known bound for continuing the search for prices."""
-
-_FLOAT_MARGIN = 1 - Fraction(1, 10**9)
-"""Safety factor on float results, for rounding errors of their sums."""
+FLOAT_MARGIN = 1 - Fraction(1, 10**9)
+"""Safety factor for rounding errors of sums of floats."""
 
 
 def compute_bound_curve(
@@ -63,7 +50,7 @@ def compute_bound_curve(
     spec: Spec,
     cuts: CompletionTimeBound,
     sizes: Sequence[int],
-    effort: float = CURVE_EFFORT_UNITS,
+    effort: float = QUICK_EFFORT,
 ) -> CompletionTimeBound:
     """Return lower bounds on time by size, from cuts, and from prices where they are stronger.
 
@@ -78,7 +65,7 @@ def compute_bound_curve(
     """
     if cuts.model is AlphaModel.OCCUPIES and not is_valid_for_both_alphas(topology):
         return cuts
-    search = _CurveSearch(topology, spec, cuts, effort, effort / _MAX_PROGRAMS)
+    search = _CurveSearch(topology, spec, cuts, effort, effort / EFFORT_PARTS)
     if sizes and search.is_applicable():
         search.fill(sizes)
     return search.curve
@@ -95,7 +82,7 @@ class _CurveSearch:
 
     def is_applicable(self) -> bool:
         """Return whether prices apply: they do not bound phases that overlap."""
-        return self.topology.ranks <= MAX_RANKS and dual_of(self.spec).phases == 1
+        return self.topology.ranks <= MAX_SMALL_RANKS and dual_of(self.spec).phases == 1
 
     def fill(self, sizes: Sequence[int]) -> None:
         """Search at both ends, and between two sizes unless their bounds have the same origin.
@@ -133,7 +120,7 @@ class _CurveSearch:
             return None
         floor, max_effort = self.curve.us(size), min(self.max_program_effort, self.effort)
         search = LowerBoundSearch(problem, engine, floor, effort=max_effort, trees=self.trees)
-        begin = search.raise_bound(_MIN_GAIN)
+        begin = search.raise_bound(MIN_GAIN)
         self.effort -= search.spent
         if search.proof is not None:
             line = build_price_line(problem, search.proof, size)
@@ -153,5 +140,5 @@ def build_price_line(problem: FlowProblem, proof: SlotPriceProof, size_bytes: in
     bought = np.array([thing.count for thing in problem.resources]) @ packing.prices
     each = float(bought @ packing.slots.grows[:, 0])
     before = Fraction(float(bought @ packing.slots.fixed) / each)
-    us_per_byte = (Fraction(packing.lower_bound_us) + before) / size_bytes * _FLOAT_MARGIN
+    us_per_byte = (Fraction(packing.lower_bound_us) + before) / size_bytes * FLOAT_MARGIN
     return PriceLine(proof.begin, proof.end, us_per_byte, before)

@@ -38,6 +38,7 @@ from sccl.prove.check.time_bounds import LinearTimeBound, constraint_rates, pric
 from sccl.prove.check.time_claims import claimed_bound
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.common.claims import bound_claims, file_prefix, write_claims
+from sccl.synth.limits import PRICE_SCALE
 from sccl.synth.packing.by_time.ingress_relay import strongest_ingress_relay
 from sccl.synth.packing.by_time.lower_bounds import (
     LowerBoundSearch,
@@ -45,13 +46,8 @@ from sccl.synth.packing.by_time.lower_bounds import (
     restricted_search,
     select_engine,
 )
+from sccl.synth.packing.by_time.time_bound_curve import FLOAT_MARGIN
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
-
-_PRICE_SCALE = 2**32
-"""The largest price as an integer."""
-
-_CLOSE_RATIO = 1 - Fraction(1, 10**8)
-"""Fraction of a bound to search by prices, if cuts do not prove it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,7 @@ def write_time_certificate(
             for more in (_ingress_relay_claim, price_claim):
                 if (
                     result.bound.value
-                    and _claimed_bound(claims, size) < result.bound.value * _CLOSE_RATIO
+                    and _claimed_bound(claims, size) < result.bound.value * FLOAT_MARGIN
                 ):
                     claim = more(topology, dual_of(spec), size)
                     claims += [claim] if claim else []
@@ -257,7 +253,7 @@ def _exact_price_claim(
         if low_bytes >= high_bytes:
             return None
         us = low + (size_bytes - low_bytes) * (high - low) / (high_bytes - low_bytes)
-        nearly = (proof.end - proof.begin) / _PRICE_SCALE
+        nearly = (proof.end - proof.begin) / PRICE_SCALE
         us = min(max(us, proof.begin + nearly), proof.end - nearly)
         borders = _slot_borders(proof.borders, us)
         middle = _growing_slot(problem.topology, borders, prices)
@@ -291,7 +287,7 @@ def _slot_prices(
         (keys[thing][1], slot, Fraction(price))
         for i, resource in enumerate(problem.resources)
         for slot in range(floats.shape[1])
-        if (price := round(float(floats[i, slot]) / dearest * _PRICE_SCALE)) > 0
+        if (price := round(float(floats[i, slot]) / dearest * PRICE_SCALE)) > 0
         for thing in resource.orbit
     ]
 

@@ -21,13 +21,11 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Request, SearchProgress
 from sccl.synth.common.problem import CollectiveProblem
 from sccl.synth.common.synthesis import parse_options
+from sccl.synth.limits import SWEEP_EFFORT
 from sccl.synth.packing.by_time.options import NAME
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Outcome
-
-EFFORT_UNITS = 12.0
-"""Budget for each size: about half a minute."""
 
 
 class TimePointPart(Part, frozen=True, kw_only=True):
@@ -123,7 +121,7 @@ def compute_time_limits(  # noqa: PLR0913, PLR0917 - a problem, its limits, and 
                     synthesizer,
                     request,
                     options,
-                    Effort(timeout_s, units=EFFORT_UNITS),
+                    Effort(timeout_s, units=SWEEP_EFFORT),
                     notify=tell,
                 )
         except KeyboardInterrupt:
