@@ -140,13 +140,16 @@ def _pieces(value: Any, indent: str = "") -> Iterator[str]:
 
 def digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every file in a folder, without the version, by its path there."""
-    version = f"sccl {sccl.__version__}".encode()
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    contents = (path.read_bytes().replace(version, b"sccl VERSION") for path in files)
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(content).hexdigest()
-        for path, content in zip(files, contents, strict=True)
-    }
+    return {path.relative_to(folder).as_posix(): _digest(path) for path in files}
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file without the version that wrote it."""
+    content = path.read_bytes()
+    for text in ("sccl {}", '"sccl": "{}"'):
+        content = content.replace(text.format(sccl.__version__).encode(), b"sccl VERSION")
+    return hashlib.sha256(content).hexdigest()
 
 
 def stable(document: Any, *folders: Path) -> Any:
