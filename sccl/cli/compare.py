@@ -51,8 +51,8 @@ Files = Annotated[
 Only = Annotated[
     list[str] | None,
     typer.Option(
-        help="Methods to include: pareto,limits,limits-time ('synth fastest'),taccl,tacos,teccl,"
-        "gathered, or classical algorithms ('sccl synth list'). Repeatable."
+        help="Methods to include: pareto, limits, limits-time ('synth fastest'), taccl, tacos, "
+        "teccl, gathered, or classical algorithms ('sccl synth list'). Repeatable."
     ),
 ]
 Without = Annotated[list[str] | None, typer.Option(help="Methods to exclude. Repeatable.")]
