@@ -21,7 +21,7 @@ from sccl.synth.limits import (
     MAX_MODEL,
     MAX_SUBSET,
     MAX_TABLE_WORK,
-    PRICE_SCALE,
+    TIME_PRICE_SCALE,
 )
 from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.price_rounds import RoundPricing
@@ -206,7 +206,7 @@ class TreePairPricing(TreePricing):
         See :class:`TreePricing`.
         """
         del lightly  # there is no search
-        cost = np.floor(prices * (PRICE_SCALE / (float(prices.max(initial=0.0)) or 1.0)))
+        cost = np.floor(prices * (TIME_PRICE_SCALE / (float(prices.max(initial=0.0)) or 1.0)))
         costs = reverse_costs(cost.astype(np.int64) * 64 + 1, arrive)
         price, tree = self.rounds.cheapest(*costs.down)
         candidates = [(pair.cheapest(costs), pair) for pair in self._pairs]

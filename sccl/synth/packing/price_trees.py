@@ -10,7 +10,7 @@ import numpy as np
 
 from sccl.core.arrays import BoolArray, FloatArray, IntArray
 from sccl.errors import TooLargeError
-from sccl.synth.limits import INFINITE, MAX_SUBSET, PRICE_SCALE, QUICK_EFFORT
+from sccl.synth.limits import INFINITE, MAX_SUBSET, QUICK_EFFORT, TIME_PRICE_SCALE
 from sccl.synth.packing.flow_problem import FlowCommodity, FlowProblem, SlotTree
 from sccl.synth.packing.price_branching import TreeSearch, insert_targets, tree_network
 from sccl.synth.packing.price_sets import (
@@ -95,7 +95,7 @@ class TreePricing:
         1 is a 64th of that part. So a tree's error is at most its number of sends, in parts.
         """
         sends = 3 * (self.problem.topology.ranks + len(self.starts))
-        return sends * (float(prices.max(initial=0.0)) or 1.0) / PRICE_SCALE
+        return sends * (float(prices.max(initial=0.0)) or 1.0) / TIME_PRICE_SCALE
 
     def cheapest(
         self, prices: FloatArray, arrive: IntArray, *, lightly: bool = False
@@ -115,14 +115,14 @@ class TreePricing:
         links = len(prices)
         max_price = float(prices.max(initial=0.0)) or 1.0
         # Free sends get a small cost, which excludes loops.
-        cost = np.floor(prices * (PRICE_SCALE / max_price)).astype(np.int64) * 64 + 1
+        cost = np.floor(prices * (TIME_PRICE_SCALE / max_price)).astype(np.int64) * 64 + 1
         if not self.tables:
             trees = [
                 self._grow_tree(c, cost, arrive, lightly=lightly)
                 for c in range(len(self.problem.commodities))
             ]
             # each send costs 1 more than its price
-            part, sends = max_price / PRICE_SCALE / 64, self.problem.topology.ranks
+            part, sends = max_price / TIME_PRICE_SCALE / 64, self.problem.topology.ranks
             return [
                 (
                     sum(prices[use] for use in sorted(tree))

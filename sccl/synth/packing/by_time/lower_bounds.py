@@ -23,8 +23,8 @@ from sccl.synth.limits import (
     LIMIT_EFFORT,
     MAX_COLUMNS,
     MIN_SHARE,
-    PRICE_SCALE,
     STEP_EFFORT,
+    TIME_PRICE_SCALE,
     TRIAL_EFFORT,
 )
 from sccl.synth.packing.column_generation import RoutePrices, SlotColumnGeneration
@@ -375,7 +375,7 @@ class ExtendedTrees:
             full = np.minimum(load[:, slots.room] / lengths, _MAX_LOAD)
             price = np.exp(_LOAD_EXPONENT * full) / lengths
             each = self._route_prices.route_prices(price / self._counts[:, None])
-            cost = np.floor(each * (PRICE_SCALE / each.max())).astype(np.int64) + 2
+            cost = np.floor(each * (TIME_PRICE_SCALE / each.max())).astype(np.int64) + 2
             for use in share.tree:
                 cost[use] = 1
             tree = self._extend_tree(cost, slots.arrive)

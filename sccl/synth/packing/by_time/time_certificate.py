@@ -38,7 +38,7 @@ from sccl.prove.check.time_bounds import LinearTimeBound, constraint_rates, pric
 from sccl.prove.check.time_claims import claimed_bound
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.common.claims import bound_claims, file_prefix, write_claims
-from sccl.synth.limits import PRICE_SCALE
+from sccl.synth.limits import TIME_PRICE_SCALE
 from sccl.synth.packing.by_time.ingress_relay import strongest_ingress_relay
 from sccl.synth.packing.by_time.lower_bounds import (
     LowerBoundSearch,
@@ -48,6 +48,8 @@ from sccl.synth.packing.by_time.lower_bounds import (
 )
 from sccl.synth.packing.by_time.time_bound_curve import FLOAT_MARGIN
 from sccl.synth.packing.flow_problem import FlowProblem, build_flow_problem
+
+_PRICE_SCALE = TIME_PRICE_SCALE << 2  # fractions allow finer prices than 64 bits do
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,7 @@ def _exact_price_claim(
         if low_bytes >= high_bytes:
             return None
         us = low + (size_bytes - low_bytes) * (high - low) / (high_bytes - low_bytes)
-        nearly = (proof.end - proof.begin) / PRICE_SCALE
+        nearly = (proof.end - proof.begin) / _PRICE_SCALE
         us = min(max(us, proof.begin + nearly), proof.end - nearly)
         borders = _slot_borders(proof.borders, us)
         middle = _growing_slot(problem.topology, borders, prices)
@@ -287,7 +289,7 @@ def _slot_prices(
         (keys[thing][1], slot, Fraction(price))
         for i, resource in enumerate(problem.resources)
         for slot in range(floats.shape[1])
-        if (price := round(float(floats[i, slot]) / dearest * PRICE_SCALE)) > 0
+        if (price := round(float(floats[i, slot]) / dearest * _PRICE_SCALE)) > 0
         for thing in resource.orbit
     ]
 
