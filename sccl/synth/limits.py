@@ -94,11 +94,11 @@ MAX_SEARCH_RANKS = 32
 """Ranks up to which packings and solvers find fewer chunks than constructions in the same time."""
 
 MAX_CUT_RANKS = 64
-"""Ranks up to which cuts and limits of trees are computed. ``mesh:8x8`` takes 15 s."""
+"""Ranks up to which cuts and limits of trees are computed, and certificates state no symmetries.
+``mesh:8x8`` takes 15 s."""
 
 MAX_PROGRAM_RANKS = 256
-"""Ranks up to which programs have rows for pairs of ranks, and machines are checked without
-symmetries."""
+"""Ranks up to which programs have rows for pairs of ranks."""
 
 MAX_BUILT_RANKS = 2048
 """Ranks up to which ``bfb`` and ``multitree`` are built: they take minutes beyond."""

@@ -44,7 +44,7 @@ from sccl.errors import InputError
 from sccl.prove.bounds.any_class import covering_constraints
 from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair
 from sccl.prove.check.coverage import Coverage
-from sccl.synth.limits import MAX_PROGRAM_RANKS
+from sccl.synth.limits import MAX_CUT_RANKS
 from sccl.topo.symmetry.group_choice import translation_groups
 
 
@@ -278,7 +278,7 @@ def _certificate_wire(topology: Topology, spec: Spec, claims: Sequence[Claim]) -
 
 def _translations(topology: Topology, spec: Spec) -> tuple[tuple[int, ...], ...]:
     """Return translations of a machine that is too large to be checked rank by rank."""
-    if topology.ranks <= MAX_PROGRAM_RANKS or spec.name not in {"allgather", "alltoall"}:
+    if topology.ranks <= MAX_CUT_RANKS or spec.name not in {"allgather", "alltoall"}:
         return ()
     unit = spec.at(spec.unit)
     for group in translation_groups(topology, unit):
