@@ -82,6 +82,9 @@ MAX_SUBSET = 10
 FEW_CHUNKS = 32
 """Chunks of an algorithm near a limit, and those of one at a limit from which fewer are sought."""
 
+MAX_REQUESTED = 65_536
+"""Pieces of a chunk or symmetries of a sketch that a user may request: guards against slips."""
+
 MAX_MULTIPLIED_CHUNKS = 512
 """Chunks of a packing that is multiplied out, and symmetries whose images of a tree are written."""
 
@@ -99,9 +102,6 @@ MAX_CUT_RANKS = 64
 
 MAX_PROGRAM_RANKS = 256
 """Ranks up to which programs have rows for pairs of ranks."""
-
-MAX_BUILT_RANKS = 2048
-"""Ranks up to which ``bfb`` and ``multitree`` are built: they take minutes beyond."""
 
 MAX_PAIRED_RANKS = 4096
 """Ranks up to which the distances of all pairs are stored: 128 MB."""

@@ -26,7 +26,7 @@ from sccl.synth.baselines.pattern import (
     verify_pattern,
 )
 from sccl.synth.common.contract import Request
-from sccl.synth.limits import MAX_PAIRED_RANKS
+from sccl.synth.limits import MAX_PAIRED_RANKS, MAX_REQUESTED
 
 __all__ = [
     "Baseline",
@@ -40,9 +40,6 @@ __all__ = [
     "to_logical_algorithm",
     "to_schedule",
 ]
-
-MAX_PIECES = 65_536
-"""Guard against typing errors."""
 
 
 class Baseline(Protocol):
@@ -119,8 +116,8 @@ def make_pattern(name: str, request: Request, pieces: int = 1) -> Pattern:
             f"{spec.ranks} ranks: this version makes patterns of up to {MAX_PAIRED_RANKS}: give "
             "fewer"
         )
-    if not 1 <= pieces <= MAX_PIECES:
-        raise ParameterError(f"pieces is {pieces}, expected 1 to {MAX_PIECES}")
+    if not 1 <= pieces <= MAX_REQUESTED:
+        raise ParameterError(f"pieces is {pieces}, expected 1 to {MAX_REQUESTED}")
     if spec.parts:
         return verify_pattern(pattern_in_groups(request, maker, pieces))
     return verify_pattern(maker(spec.name)(request, pieces))

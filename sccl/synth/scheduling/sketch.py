@@ -19,6 +19,7 @@ from sccl.core.formatting import format_count
 from sccl.core.sketch import HyperedgePolicy, RelayPattern, Rotation, Sketch
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, TopologyError
+from sccl.synth.limits import MAX_REQUESTED
 from sccl.synth.network.symmetries import extend_to_switches
 from sccl.synth.scheduling.sketch_symmetry import (
     machine_violation,
@@ -26,9 +27,6 @@ from sccl.synth.scheduling.sketch_symmetry import (
     switch_violation,
 )
 from sccl.topo.symmetry.permutations import Permutation, map_ranks
-
-MAX_GROUP = 65_536
-"""Symmetries that a sketch generates: a guard against typing errors."""
 
 
 @dataclass(frozen=True)
@@ -248,9 +246,9 @@ class MachineSketch:
                         symmetries[image[:ranks]] = image
                         fresh.append(image)
             front = fresh
-            if len(symmetries) * ranks > MAX_GROUP * 64:
+            if len(symmetries) * ranks > MAX_REQUESTED * 64:
                 raise self._sketch_error(
-                    f"symmetry_offsets generate more than {MAX_GROUP} symmetries: give fewer"
+                    f"symmetry_offsets generate more than {MAX_REQUESTED} symmetries: give fewer"
                 )
         return tuple(symmetries.values())
 
