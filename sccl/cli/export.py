@@ -47,7 +47,7 @@ def export(
             "(10^6), 1MiB (2^20)."
         ),
     ] = None,
-    told: Annotated[
+    option_texts: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
@@ -63,7 +63,7 @@ def export(
     its runtime are printed, with a remedy.
     """
     size_bytes = None if size is None else parse_size(size)
-    exported = export_plans(files, format_name, output, size_bytes, told or [])
+    exported = export_plans(files, format_name, output, size_bytes, option_texts or [])
     if json:
         print_output(export_output(exported))
         return

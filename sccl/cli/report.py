@@ -175,12 +175,12 @@ class ErrorReport:
     @classmethod
     def from_usage(cls, sentence: str) -> ErrorReport:
         """Return the report of an invalid command line."""
-        _printed.clear()  # no verb has run
+        _printed.clear()  # of an earlier command in this process
         return cls("UsageError", _ERROR, sentence, ExitCode.BAD_INPUT)
 
     def emit(self, *, json: bool) -> None:
         """Print the sentence on stderr and, for scripts, an error on stdout."""
-        with suppress(BrokenPipeError):  # nobody is there to be told
+        with suppress(BrokenPipeError):  # the reader of stderr has gone
             err().print(f"{self.word}{escape(self.sentence)}", soft_wrap=True)
         try:
             if json and not _printed:
@@ -268,7 +268,7 @@ def _report_failure(error: Exception | KeyboardInterrupt, *, json: bool) -> int:
     """Print the error as one sentence on stderr, and return the exit code."""
     if isinstance(error, typer.Exit) and (not is_interrupted() or error.exit_code == exit_code()):
         return error.exit_code
-    if isinstance(error, BrokenPipeError) and not is_interrupted():  # nobody is there to be told
+    if isinstance(error, BrokenPipeError) and not is_interrupted():  # the reader of stdout has gone
         detach_stdout()
         return ExitCode.CLOSED_PIPE
     ending = _classify(error)

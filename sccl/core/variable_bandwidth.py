@@ -60,8 +60,8 @@ class VariableBandwidth:
     """The bandwidth of links over time: full bandwidth outside the intervals.
 
     Attributes:
-        intervals: Intervals. Where several overlap on a link, the smallest fraction counts.
-        name: name in messages: its file.
+        intervals: Intervals. The smallest fraction counts if several overlap on a link.
+        name: Name for messages, such as the file.
     """
 
     intervals: tuple[BandwidthInterval, ...]

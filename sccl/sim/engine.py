@@ -93,7 +93,7 @@ def _release_limit(now: State, limit: int, amount: int, tick: int, row: int) -> 
     now.waiting[limit] = NONE
     while message != NONE:
         _push(now, tick, _TRIES | now.place[message])
-        message = now.beside[message]
+        message = now.next_waiting[message]
 
 
 @compiled_in_place
@@ -144,7 +144,7 @@ def _is_blocked(fixed: Fixed, now: State, message: int, tick: int) -> bool:
     if lacks == NONE:
         return False
     now.blocked[message] = lacks
-    now.beside[message] = now.waiting[lacks]
+    now.next_waiting[message] = now.waiting[lacks]
     now.waiting[lacks] = message
     return True
 

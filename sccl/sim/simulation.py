@@ -211,7 +211,7 @@ def _initial_state(
         came=unset(all_segments),
         came_for=unset(all_segments),
         behind=unset(many),
-        beside=unset(many),
+        next_waiting=unset(many),
         blocked=unset(many),
         ready=unset(many),
         ready_why=np.zeros(many, np.int8),  # release, the reason for messages without a gate

@@ -103,7 +103,7 @@ class State(NamedTuple):
         came: message of each ticket.
         came_for: segment of each ticket.
         behind: next message in the same queue, for each message.
-        beside: next message that waits for the same limit, for each message.
+        next_waiting: next message that waits for the same limit, for each message.
         blocked: resource that was missing at each message's last attempt. Limits are numbered
             first, then links.
         ready: tick at which each message was ready for its segment.
@@ -114,7 +114,7 @@ class State(NamedTuple):
         free_at: tick from which each link is free.
         last_row: last row that each link served.
         left: free amount of each limit.
-        waiting: first of the messages that wait for each limit, linked by ``beside``.
+        waiting: first of the messages that wait for each limit, linked by ``next_waiting``.
         freed_by: row that last released part of each limit.
         shut: number of events that each gate still waits for.
         opening: work space: stack of gates with an event to count.
@@ -132,7 +132,7 @@ class State(NamedTuple):
     came: IntArray
     came_for: IntArray
     behind: IntArray
-    beside: IntArray
+    next_waiting: IntArray
     blocked: IntArray
     ready: IntArray
     ready_why: NDArray[np.int8]

@@ -86,7 +86,7 @@ class DeviceKind:
 
     name: str
     make: GroupFactory
-    here: Callable[[torch.device], AbstractContextManager[Any]] = lambda _: nullcontext()
+    context: Callable[[torch.device], AbstractContextManager[Any]] = lambda _: nullcontext()
     streams: bool = False
 
 

@@ -123,8 +123,8 @@ class ParetoWire(
 ):
     """No algorithm with R <= S + k and C up to a number dominates this one.
 
-    It follows from the claims before. Of an allreduce: none of a reducescatter and then an
-    allgather, each with R <= S + k, of equal steps and rounds or of any.
+    It follows from the claims before. For an allreduce, the algorithms are a reducescatter and then
+    an allgather, each with R <= S + k, of equal steps and rounds or of any.
     """
 
     chunks: _Count

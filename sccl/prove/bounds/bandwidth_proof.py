@@ -154,9 +154,9 @@ def shortest_paths(
         if node in far:
             continue
         far[node] = distance
-        for neighbour in successors[node]:
-            if neighbour not in far:
-                heapq.heappush(queue, (distance + length[node, neighbour], neighbour))
+        for neighbor in successors[node]:
+            if neighbor not in far:
+                heapq.heappush(queue, (distance + length[node, neighbor], neighbor))
     return far
 
 

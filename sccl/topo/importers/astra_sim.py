@@ -151,14 +151,14 @@ def _dimensions_from_older(node: Node) -> tuple[_Dimension, ...]:
     dimensions = []
     for i, kind in enumerate(kinds):
         size, links = file.units_count[i], file.links_count[i]
-        neighbours = {"Ring": min(2, size - 1), "Switch": 1}.get(kind, size - 1)
-        if neighbours < 1 or links % neighbours:
+        neighbors = {"Ring": min(2, size - 1), "Switch": 1}.get(kind, size - 1)
+        if neighbors < 1 or links % neighbors:
             raise FormatError(
                 f"links-count[{i}] is {links} for {kind} of {size}, expected a multiple of the "
-                f"{neighbours} neighbours"
+                f"{neighbors} neighbors"
             )
         costs = file.link_latency[i], file.link_bandwidth[i]
-        dimensions.append(_dimension(i, kind, size, links // neighbours, costs))
+        dimensions.append(_dimension(i, kind, size, links // neighbors, costs))
     return tuple(dimensions)
 
 
@@ -239,7 +239,7 @@ def _assumption_notes(dimensions: tuple[_Dimension, ...], *, older: bool) -> tup
             "latency counts per link, so a path over a switch takes two latencies, as in ASTRA-sim"
         )
     if older:
-        lines.append("links-count is spread over the neighbours")
+        lines.append("links-count is spread over the neighbors")
     return tuple(lines)
 
 

@@ -202,7 +202,7 @@ class DeviceCall(PendingCall):
         super().__init__(op, described, group)
         self._carry, self._stream_context = (
             on_device.carry,
-            device_kind(on_device.device).here(on_device.device),
+            device_kind(on_device.device).context(on_device.device),
         )
         self._once = threading.Lock()  # taken by the thread that makes the call or gives it up
         self.work: Any = None

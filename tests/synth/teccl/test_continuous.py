@@ -159,7 +159,7 @@ def posed_of(machine: str, collective: str, chunk_bytes: int) -> SchedulingProbl
     return build_problem(topology, spec.at(spec.unit), clock)
 
 
-def test_neighbourhoods_better_a_bad_schedule() -> None:
+def test_neighborhoods_better_a_bad_schedule() -> None:
     """Each rank of a ring sends all to its neighbours, one chunk after the other, one at a time."""
     posed = posed_of("ring:4", "alltoall", 1000)
     sends, at = [], 0
