@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import chain
 
 import pytest
 
@@ -50,9 +51,8 @@ def test_old_command_line_becomes_the_new_one(old: str, new: str) -> None:
     assert "the old name works until version 0.3" in note
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb.examples])
-def test_new_command_lines_stay_as_they_are(verb: object) -> None:
-    for example in verb.examples:  # type: ignore[attr-defined]
+def test_new_command_lines_stay_as_they_are() -> None:
+    for example in chain.from_iterable(verb.examples for verb in VERBS):
         words = shlex.split(example)[1:]
         assert replace_old_names(words) == (words, None)
 

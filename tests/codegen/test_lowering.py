@@ -132,11 +132,11 @@ def test_every_collective_runs_on_a_ring(collective: str) -> None:
 
 
 @pytest.mark.parametrize("op", sorted(REDUCTIONS))
-@pytest.mark.parametrize("dtype", TYPES, ids=lambda t: np.dtype(t).name)
-def test_every_type_and_reduction(dtype: Any, op: str) -> None:
-    for name in ("allreduce", "reducescatter"):
-        (algorithm, *_) = frontier("ring:4", name)
-        program = compile_program(algorithm, Landing.OUTPUT, serial=False)
+@pytest.mark.parametrize("name", ["allreduce", "reducescatter"])
+def test_every_type_and_reduction(name: str, op: str) -> None:
+    (algorithm, *_) = frontier("ring:4", name)
+    program = compile_program(algorithm, Landing.OUTPUT, serial=False)
+    for dtype in TYPES:
         outputs, found = run_program(program, inputs_for(program, dtype=dtype), op)
         assert found == []
         assert all(o.dtype == dtype for o in outputs if len(o))
@@ -184,17 +184,16 @@ PASSES: list[Callable[[Program], Program]] = [
 
 
 @pytest.mark.parametrize("hard", PASSED, ids=str)
-@pytest.mark.parametrize("apply", PASSES, ids=lambda p: p.__name__)
-def test_pass_keeps_the_result(apply: Callable[[Program], Program], hard: Hard) -> None:
-    before = lower(load(hard), Landing.OUTPUT)
-    for earlier in PASSES[: PASSES.index(apply)]:
-        before = earlier(before)
-    after = apply(before)
-    assert apply(before) == after  # pure
-    results = [run_program(p, inputs_for(p)) for p in (before, after)]
-    assert results[0][1] == results[1][1] == []
-    for old, new in zip(results[0][0], results[1][0], strict=True):
-        assert np.array_equal(old, new)
+def test_passes_keep_the_result(hard: Hard) -> None:
+    program = lower(load(hard), Landing.OUTPUT)
+    plain, found = run_program(program, inputs_for(program))
+    assert found == []
+    for apply in PASSES:
+        before, program = program, apply(program)
+        assert apply(before) == program  # pure
+        outputs, found = run_program(program, inputs_for(program))
+        assert found == [], apply.__name__
+        assert all(map(np.array_equal, outputs, plain)), apply.__name__
 
 
 def lines(program: Program) -> list[Op]:

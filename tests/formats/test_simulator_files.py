@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -40,10 +39,6 @@ def traces(files: WrittenFiles, prefix: str, ranks: int) -> list[list[TraceNode]
     return [nodes(files.files[f"{prefix}.{rank}.et"]) for rank in range(ranks)]
 
 
-def algorithms(machine: str, collective: str) -> Sequence[Algorithm]:
-    return frontier(machine, collective)
-
-
 CASES = [
     (machine, collective)
     for machine in ("ring:4", "full:4", "mesh:2x3", "hypercube:3")
@@ -51,17 +46,17 @@ CASES = [
 ]
 
 
-ALL = [
-    (machine, collective)
-    for machine in ("ring:4", "star:4", "line:3", "mesh:2x3")
-    for collective in collective_names()
-]
+MACHINES = ("ring:4", "star:4", "line:3", "mesh:2x3")
 
 
-@pytest.mark.parametrize(("machine", "collective"), ALL)
-def test_trace_sends_what_has_come(machine: str, collective: str) -> None:
+def every_algorithm(machine: str) -> list[Algorithm]:
+    return [one for collective in collective_names() for one in frontier(machine, collective)]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_trace_sends_what_has_come(machine: str) -> None:
     """A rank sends a chunk that it held at first or received in an earlier step."""
-    for algorithm in algorithms(machine, collective):
+    for algorithm in every_algorithm(machine):
         chunks = algorithm.collective.chunks
         count = algorithm.topology.ranks
         ranks = traces(written("chakra", algorithm, KIB * chunks), "plan", count)
@@ -84,7 +79,7 @@ def test_trace_sends_what_has_come(machine: str, collective: str) -> None:
 @pytest.mark.parametrize(("machine", "collective"), CASES)
 def test_folder_runs_as_astra_sim_runs_it(machine: str, collective: str) -> None:
     """In whichever order sends are issued that are free at once, all end when ours do."""
-    for algorithm in algorithms(machine, collective):
+    for algorithm in frontier(machine, collective):
         size = 2500 * algorithm.collective.chunks  # 100 ns each
         files = written("astra-sim", algorithm, size)
         network = files.files["network.yml"].decode()
@@ -122,15 +117,15 @@ def test_folder_runs_as_astra_sim_runs_it(machine: str, collective: str) -> None
 def test_unsupported_astra_sim_machine_is_reported(
     machine: str, collective: str, told: tuple[str, ...], says: str
 ) -> None:
-    algorithm = algorithms(machine, collective)[0]
+    algorithm = frontier(machine, collective)[0]
     with pytest.raises(InputError, match=says):
         written("astra-sim", algorithm, 2400 * algorithm.collective.chunks, *told)
 
 
-@pytest.mark.parametrize(("machine", "collective"), ALL)
-def test_goal_schedule_brings_everything(machine: str, collective: str) -> None:
+@pytest.mark.parametrize("machine", MACHINES)
+def test_goal_schedule_brings_everything(machine: str) -> None:
     """It runs by its own definitions: a send carries the data that arrived before it."""
-    for algorithm in algorithms(machine, collective):
+    for algorithm in every_algorithm(machine):
         for awaiting in ("data", "step"):
             files = written(
                 "goal", algorithm, 64 * algorithm.collective.chunks, f"awaiting={awaiting}"
@@ -139,10 +134,10 @@ def test_goal_schedule_brings_everything(machine: str, collective: str) -> None:
             assert run_goal(text, 64) == algorithm.num_sends
 
 
-@pytest.mark.parametrize(("machine", "collective"), ALL)
-def test_tables_and_pictures_are_the_algorithm(machine: str, collective: str) -> None:
+@pytest.mark.parametrize("machine", MACHINES)
+def test_tables_and_pictures_are_the_algorithm(machine: str) -> None:
     """The table is verified separately. A picture has a bar for each send, of its length."""
-    for algorithm in algorithms(machine, collective):
+    for algorithm in every_algorithm(machine):
         size = 2500 * algorithm.collective.chunks
         rows = csv.DictReader(written("csv", algorithm, size).files["plan.csv"].decode().split())
         sends = [[int(row[name]) for name in SENT] for row in rows]
@@ -160,7 +155,7 @@ SENT = ("chunk", "src", "dst", "step", "reduce")
 
 
 def test_tables_have_every_send_and_every_transfer() -> None:
-    algorithm = algorithms("ring:4", "allreduce")[0]
+    algorithm = frontier("ring:4", "allreduce")[0]
     text = written("csv", algorithm, 0).files["plan.csv"].decode()
     rows = list(csv.DictReader(text.splitlines()))
     found = {(int(r["step"]), int(r["chunk"]), int(r["src"]), int(r["dst"])) for r in rows}
@@ -198,11 +193,11 @@ def test_algorithm_of_what_is_sent_together_has_each_chunk_by_itself() -> None:
 
 
 def test_format_of_schedules_gets_them() -> None:
-    found = convert_plan(formats.load("chrome-trace"), algorithms("ring:4", "allgather")[0])
+    found = convert_plan(formats.load("chrome-trace"), frontier("ring:4", "allgather")[0])
     assert isinstance(found, Schedule)
 
 
 def test_system_file_names_the_algorithm() -> None:
-    files = written("astra-sim", algorithms("ring:4", "allgather")[0], 4096).files
+    files = written("astra-sim", frontier("ring:4", "allgather")[0], 4096).files
     assert json.loads(files["system.json"])["all-gather-implementation-custom"] == ["algorithm"]
     assert "algorithm.0.et" in files

@@ -6,10 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbconvert import HTMLExporter, LatexExporter
-from nbformat import v4
 
 import sccl
 from docs.notebooks import FOLDER, NOTEBOOKS, execute, kernel, read
@@ -42,6 +39,8 @@ def test_there_are_some() -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_outputs_are_stored(path: Path) -> None:
+    import nbformat
+
     notebook = read(path)
     nbformat.validate(notebook)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -66,6 +65,8 @@ BY_DAY = {"01_pareto_frontier", "02_reading_an_algorithm", "04_proofs"}
     ids=lambda p: p.stem,
 )
 def test_notebook_runs_and_becomes_a_page(path: Path) -> None:
+    from nbconvert import HTMLExporter
+
     notebook = executed(path)
     assert printed(notebook) == printed(read(path)), "run: python -m docs.notebooks"
     said = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
@@ -88,6 +89,9 @@ def converted(exporter: Any, notebook: Any) -> str:
 
 def test_in_a_document_of_latex_a_frontier_is_a_table() -> None:
     """A cell's output as a kernel gives it, which nbconvert renders without pandoc."""
+    from nbconvert import LatexExporter
+    from nbformat import v4
+
     frontier = sccl.pareto("allgather", "ring:4", progress=False)
     data = {"text/html": frontier._repr_html_(), "text/latex": frontier._repr_latex_()}
     output: Any = v4.new_output("display_data", data)  # type: ignore[no-untyped-call]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +30,13 @@ Plan = dict[str, Any]
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("collective", mscclpp.COLLECTIVES)
-@pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("protocol", mscclpp.PlanProtocol)
-def test_every_point_does_what_it_should(
-    machine: str, collective: str, in_place: bool, protocol: mscclpp.PlanProtocol
-) -> None:
-    if in_place and collective == "alltoall":
-        with pytest.raises(ParameterError, match="in place it overwrites"):
-            write_plan(frontier(machine, collective)[0], in_place=True, protocol=protocol)
-        return
-    for algorithm in frontier(machine, collective):
-        for blocks in (1, 16):
+def test_every_point_does_what_it_should(machine: str, collective: str) -> None:
+    for algorithm, protocol in product(frontier(machine, collective), mscclpp.PlanProtocol):
+        if collective == "alltoall":
+            with pytest.raises(ParameterError, match="in place it overwrites"):
+                write_plan(algorithm, in_place=True, protocol=protocol)
+        places = (False,) if collective == "alltoall" else (False, True)
+        for in_place, blocks in product(places, (1, 16)):
             content = write_plan(algorithm, in_place=in_place, blocks=blocks, protocol=protocol)
             read = mscclpp.read(content, "plan")
             assert read.notes == read.refused == ()

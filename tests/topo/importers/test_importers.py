@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -20,13 +21,12 @@ def test_conforms(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", importers.importer_names())
-@pytest.mark.parametrize("prefix", ["node01: ", " 0: ", "gpu-a.cluster:"])
-def test_prefix_of_all_lines_is_left_out(name: str, prefix: str) -> None:
+def test_prefix_of_all_lines_is_left_out(name: str) -> None:
     example = importers.load_importer(name).EXAMPLE.rstrip("\n") + "\n\n"
     if "\n" not in example.strip():
         return
-    text = "".join(f"{prefix}{line}".rstrip() + "\n" for line in example.splitlines())
-    for format_name in ("auto", name):
+    for prefix, format_name in product(("node01: ", " 0: ", "gpu-a.cluster:"), ("auto", name)):
+        text = "".join(f"{prefix}{line}".rstrip() + "\n" for line in example.splitlines())
         importer, found = importers.read_machine(text, HINTS, "f", format_name)
         assert name == importer.NAME
         own = importers.read_machine(example, HINTS, "f", format_name)[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,12 +37,11 @@ def test_loads_are_exact_and_rounded_up() -> None:
     assert large.max() == 250 * 2**20
 
 
-@pytest.mark.parametrize("streams", range(1, MAX_STREAMS + 1))
-def test_no_more_motifs_fit_than_there_are_streams(streams: int) -> None:
-    load = stream_load(Channel("one", resolve_topology("full:2"), streams=streams))
-    assert 1000 // load <= streams
-    if streams <= 31:
-        assert 1000 // load == streams
+def test_no_more_motifs_fit_than_there_are_streams() -> None:
+    for streams in range(1, MAX_STREAMS + 1):
+        load = stream_load(Channel("one", resolve_topology("full:2"), streams=streams))
+        assert 1000 // load <= streams
+        assert streams > 31 or 1000 // load == streams
 
 
 @settings(max_examples=times(60))
