@@ -210,20 +210,12 @@ def test_concurrent_collectives_wait_for_links(ring: Path, timed: Path) -> None:
     ("words", "says"),
     [
         (("--size", "0"), "size is '0', expected 1 to"),
-        (("--size", "1e30"), "size is '1e30'"),
-        (("--size", "10EB"), "size is '10EB'"),
-        (("--size", "-1"), "size is '-1'"),
-        (("--size", ""), "size is ''"),
-        (("--size", "1KB.."), "size is ''"),
-        (("--size", "1MB..1KB"), "from 1000000 bytes to fewer, 1000: expected"),
         (("--alpha-us", "-1"), "alpha-us is -1.0, expected a finite number from 0 to 1e+12"),
-        (("--alpha-us", "nan"), "alpha-us is nan"),
         (("--gb-per-s", "0"), "gb-per-s is 0.0, expected a finite number"),
         (("--gb-per-s", "1e300"), "gb-per-s is 1e+300, expected a finite number"),
         (("--gb-per-s", "1e-300"), "gb-per-s is 1e-300, expected a finite number"),
         (("--together",), "--together runs several files at once"),
         (("--size", "1024P"), "a chunk has 288230376151711744 bytes, expected 1 to"),
-        (("--alpha-us", "1e300"), "alpha-us is 1e+300, expected a finite number from 0 to"),
     ],
 )
 def test_invalid_arguments_give_one_sentence(words: tuple[str, ...], says: str, ring: Path) -> None:

@@ -113,15 +113,10 @@ def test_time_it_tells_is_that_of_the_file(collective: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--size", "0"), "size is '0', expected 1 to"),
-        (("--size", "3x"), "size is '3x'"),
-        (("--size", "1iB"), "size is '1iB'"),
-        (("--size", "1GB", "--chunks", "0"), "chunks is 0, expected >= 1"),
         (
             ("--size", "1GB", "--chunks", "3"),
             "C=3 chunks of whole bytes: give 999999999 or 1000000002",
         ),
-        (("--size", "3", "--chunks", "4"), "3 bytes, which do not divide into C=4 chunks"),
         (("--size", "1GB", "--restarts", "0"), "restarts is 0, expected >= 1"),
         (("--size", "1GB", "--jobs", "0"), "jobs is 0, expected >= 1"),
         (("--size", "1GB", "--improve", "-1"), "improve is -1.0, expected"),
@@ -154,13 +149,6 @@ def test_interrupted_run_keeps_its_results(
     code, out, err = sccl(*ASKED, "-o", tmp_path / "none.json")
     assert (code, out, (tmp_path / "none.json").exists()) == (3, "", False)
     assert f"unknown: {reason}, before any schedule was found" in err
-
-
-def test_largest_sizes_have_longer_ticks(tmp_path: Path) -> None:
-    words = ("--collective", "allgather", "--topo", "ring:4", "--size", "1023PiB")
-    assert sccl("synth", "tacos", *words, "--chunks", "1024", "-o", tmp_path / "s.json")[0] == 0
-    assert json.loads((tmp_path / "s.json").read_text())["tick_ps"] > 1
-    assert sccl("check", tmp_path / "s.json")[0] == 0
 
 
 def test_sizes_are_decimal_or_binary_as_they_say() -> None:
@@ -213,6 +201,9 @@ def test_range_of_sizes_goes_by_fours_to_its_end() -> None:
         ("1,5MB", "size is '1,5MB', sizes with and without a unit"),
         ("1.5.5MB", "size is '1.5.5MB', expected 1 to"),
         ("1KB..9999PiB", "size is '9999PiB', expected 1 to"),
+        ("1e30", "size is '1e30'"),
+        ("10EB", "size is '10EB'"),
+        ("-1", "size is '-1'"),
     ],
 )
 def test_invalid_range_is_rejected(text: str, says: str) -> None:

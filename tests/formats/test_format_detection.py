@@ -106,12 +106,9 @@ def test_unreadable_file_gives_one_sentence(tmp_path: Path, content: bytes) -> N
 
 
 @pytest.mark.parametrize("form", ["msccl-xml", "mscclpp"])
-@pytest.mark.parametrize("collective", ["allgather", "allreduce", "reducescatter", "alltoall"])
-def test_programs_come_back_as_what_they_were_made_of(
-    tmp_path: Path, collective: str, form: str
-) -> None:
+def test_programs_come_back_as_what_they_were_made_of(tmp_path: Path, form: str) -> None:
     """In no more steps, and right on the machine that they were made for."""
-    for algorithm in frontier("star:4", collective):
+    for algorithm in frontier("star:4", "allreduce"):
         plan, program, back = (tmp_path / name for name in ("a.json", "a.program", "b.json"))
         plan.write_text(to_text(algorithm_to_wire(algorithm)))
         assert sccl("export", plan, "--format", form, "-o", program)[0] == 0
@@ -144,8 +141,13 @@ def test_plans_of_mscclpp_become_algorithms(
     assert sccl("check", tmp_path / "a.json")[0] == 0
 
 
-@pytest.mark.parametrize("verb", ["show", "simulate", "codegen", "plot", "explore", "export"])
-@pytest.mark.parametrize("suffix", ["", ".json"])
+@pytest.mark.parametrize(
+    ("verb", "suffix"),
+    [
+        *(("show", ""), ("show", ".json"), ("simulate", ".json"), ("codegen", "")),
+        *(("plot", ".json"), ("explore", ""), ("export", ".json")),
+    ],
+)
 def test_other_verbs_say_what_to_do_with_them(tmp_path: Path, verb: str, suffix: str) -> None:
     path = tmp_path / f"plan{suffix}"
     (algorithm, *_) = frontier("star:4", "allgather")

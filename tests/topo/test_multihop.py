@@ -166,7 +166,6 @@ def test_file_says_routes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "expected {"),
         ('{"routes": [[0, 2]]}', "$.routes[0]: topology 'ring:4' has no link 0->2"),
         ('{"routes": [[0]]}', "expected two nodes or more"),
         ('{"routes": [[0, 1, 0]]}', "none of them twice"),
