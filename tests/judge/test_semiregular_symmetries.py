@@ -111,7 +111,7 @@ def damaged(good: SymmetricAlgorithm, rng: random.Random) -> SymmetricAlgorithm:
     )
 
 
-@settings(max_examples=times(1000, by_day=75), deadline=None)
+@settings(max_examples=times(1000, by_day=50), deadline=None)
 @given(
     st.sampled_from(MACHINES),
     st.booleans(),

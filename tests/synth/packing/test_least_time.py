@@ -166,7 +166,7 @@ def test_no_cut_into_chunks_is_faster_and_what_is_found_is_as_fast_as_any(
 
 
 @pytest.mark.parametrize("kind", ["copies", "stores", "uneven"])
-@pytest.mark.parametrize("size", [1000, pytest.param(64_000, marks=pytest.mark.nightly), 1_000_000])
+@pytest.mark.parametrize("size", [1000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
 def test_switch_copies_are_not_bounded_by_routes(kind: str, size: int) -> None:
     """A copied chunk leaves its rank once, and stored data may wait at the switch."""
     hub = {
@@ -222,8 +222,8 @@ def test_small_sizes_are_bounded_by_prices_where_cuts_are_not_tight(
 @pytest.mark.parametrize(
     "size",
     [
-        *(64, 8000, 62_500, 62_500_000),
-        *(pytest.param(size, marks=pytest.mark.nightly) for size in (4000, 16_000)),
+        *(8000, 62_500_000),
+        *(pytest.param(size, marks=pytest.mark.nightly) for size in (64, 4000, 16_000, 62_500)),
     ],
 )
 def test_two_chassis_wait_for_what_is_near_their_link(size: int) -> None:
@@ -248,9 +248,7 @@ def test_alltoall_between_chassis_is_what_their_links_carry() -> None:
     [
         ("reducescatter", 8_000_000),
         ("reduce", 8000),
-        ("allreduce", 8_000_000),
         ("scatter", 8_000_000),
-        ("gather", 8_000_000),
     ],
 )
 def test_time_reversed_schedule_is_as_fast(collective: str, size: int) -> None:
@@ -330,7 +328,6 @@ def test_allreduce_where_links_differ_by_direction() -> None:
 @pytest.mark.parametrize(
     ("machine", "collective"),
     [
-        ("switch:4", "alltoall"),
         ("switch2d:4x2", "reducescatter"),
         ("fattree:2", "allgather"),
         ("rail:2x2", "allreduce"),
@@ -351,10 +348,9 @@ def test_four_chassis_around_a_switch() -> None:
     assert best.gap <= Fraction(1, 100)
 
 
-@pytest.mark.parametrize("size", [4000, 62_500])
-def test_rails_and_nodes_take_turns(size: int) -> None:
+def test_rails_and_nodes_take_turns() -> None:
     """Some enters a node by one rail and goes on to all of it, some goes to all rails first."""
-    gap = found("rail:4x4", "allgather", size).gap
+    gap = found("rail:4x4", "allgather", 4000).gap
     assert gap is not None
     assert gap <= Fraction(1, 100)
 

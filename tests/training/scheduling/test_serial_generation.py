@@ -125,14 +125,15 @@ def test_lists_and_annealing_of_many_layers_are_right() -> None:
     assert plan.finish(step) <= listed
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_no_policy_is_faster_than_is_proved(name: str) -> None:
-    problem = layered(3, attention=300, experts=300)
-    bound, periods = period_lower_bound(problem).value, list[int]()
+def test_no_policy_is_faster_than_is_proved() -> None:
+    problem = layered(1, attention=300, experts=300)
+    bound = period_lower_bound(problem).value
+    for name, policy in POLICIES.items():
+        periods = list[int]()
 
-    def told(plan: CyclicPlan, found: SteadyState) -> None:
-        assert find_cyclic_plan_fault(problem, plan) == ""
-        periods.append(found.period)
+        def told(plan: CyclicPlan, found: SteadyState, periods: list[int] = periods) -> None:
+            assert find_cyclic_plan_fault(problem, plan) == ""
+            periods.append(found.period)
 
-    POLICIES[name].run(problem, PolicyEffort(0.01, 0), told)
-    assert min(periods) >= bound
+        policy.run(problem, PolicyEffort(0.01, 0), told)
+        assert min(periods) >= bound, name
