@@ -9,11 +9,11 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.report import out, print_file, print_output, report_errors
-from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.formatting import format_count, single_line
-from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
-from sccl.topo.fabrics import check_output, list_output, resolve_fabric
+from sccl.training.fabric_names import FABRIC_NAMES as FABRICS
+from sccl.training.fabric_names import check_output, list_output, resolve_fabric
+from sccl.training.files.fabrics import fabric_to_wire
 from sccl.view.text.training_text import budget_text, channels_table
 
 _MAX_SHOWN = 8

@@ -13,9 +13,9 @@ from sccl.cli import options
 from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.cli.subject import Root, TacclTopology, TopoOrProfile
 from sccl.core.files.json_text import to_text
-from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
+from sccl.synth.sketches.sketch_files import sketch_to_wire
 from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks
 from sccl.synth.taccl.sketch_output import (
     SketchDrawOutput,

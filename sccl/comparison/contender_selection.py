@@ -25,7 +25,6 @@ from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.frontier import Frontier
 from sccl.core.instance import SweepRange
 from sccl.core.schedule import Schedule
-from sccl.core.sweep_events import LimitStarted, QueryStarted
 from sccl.errors import InputError, ParameterError, TooLargeError, unknown_name
 from sccl.formats.files.plans import LoadedPlan, load_plans
 from sccl.solvers.effort import Effort
@@ -36,6 +35,7 @@ from sccl.synth.baselines.pattern.placement import describe_baselines
 from sccl.synth.common import registry
 from sccl.synth.common.contract import check_request
 from sccl.synth.common.settings import Settings
+from sccl.synth.common.sweep_events import LimitStarted, QueryStarted
 from sccl.synth.syncoll import solve
 from sccl.topo.symmetry.expansion import expand_algorithm
 

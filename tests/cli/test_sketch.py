@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sccl.cli import options
-from sccl.core.files.sketches import load_sketch
+from sccl.synth.sketches.sketch_files import load_sketch
 from tests.kit.commands import sccl
 
 ONE: dict[str, Any] = {

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import workload_to_wire
 from sccl.runtime.machine_profile import save_measurements
 from sccl.topo import importers
+from sccl.training.files.workloads import workload_to_wire
 from sccl.training.traces.readers import recording
 from tests.kit.profiles import measured
 from tests.kit.scripts import scripted_tool

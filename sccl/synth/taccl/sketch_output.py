@@ -10,10 +10,10 @@ from msgspec import Meta
 from sccl.core.files.json_text import digest
 from sccl.core.files.outputs import Output, question_digests
 from sccl.core.files.shapes import Count, FileText
-from sccl.core.files.sketches import load_sketch, sketch_to_wire
-from sccl.core.sketch import Sketch
 from sccl.errors import ParameterError
 from sccl.synth.common.problem import build_spec, optional_machine
+from sccl.synth.sketches.sketch import Sketch
+from sccl.synth.sketches.sketch_files import load_sketch, sketch_to_wire
 from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks, fit_sketch, sketched_chunks
 from sccl.synth.taccl.sketch_sentences import sketch_sentences
 

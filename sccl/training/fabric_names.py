@@ -10,8 +10,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
-from sccl.core.files.fabrics import fabric_to_wire, load_fabric
 from sccl.core.files.json_text import digest, file_kind
 from sccl.core.files.kinds import TOPOLOGY
 from sccl.core.files.outputs import Output, build_output
@@ -19,6 +17,8 @@ from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, unknown_name
 from sccl.topo.catalogue import catalogue_names, resolve_topology
+from sccl.training.files.fabrics import fabric_to_wire, load_fabric
+from sccl.training.types.fabric import Channel, Fabric, Incast, SharedBudget
 
 FABRIC_NAMES = ("hgx2", "hgx2x4", "hgx2x16", "dgx1-pcie")
 """Names of fabrics in the catalog, where ``hgx2xN`` has N nodes."""
