@@ -353,7 +353,7 @@ _COLUMNS = (
 @describe_arguments(
     PlanOptions,
     workload="Workload, or the path of its file.",
-    fabric='``"hgx2"``, ... (``sccl train fabrics``), a machine, or the path of a .json.',
+    fabric='``"hgx2"``, ... (``sccl train show``), a machine, or the path of a .json.',
     memory_bytes="Memory limit of gathered results, in bytes. 0: no limit.",
     merge_bytes="Largest size of merged collectives, in bytes. 0: none are.",
 )

@@ -177,7 +177,7 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         ("pareto --collective allgather --topo dgx1 --max-steps 0", "max-steps is 0"),
         ("pareto --collective allgather --topo ring:4 --certify new --jobs 0", "jobs is 0"),
         (
-            "doctor cache show ff --store new.sqlite",
+            "doctor cache ff --store new.sqlite",
             "has no instance of a digest that starts with 'ff'",
         ),
         ("pareto --collective allgather --topo circulant:8:4", "no path of links leads from"),
@@ -211,7 +211,7 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         ("pareto --collective", "requires an argument (see 'sccl pareto --help')"),
         ("topo edit dgx1 --bogus", "no such option: --bogus (see 'sccl topo edit --help')"),
         ("paretto", "no such command 'paretto'"),
-        ("doctor cache bogus", "no such command 'bogus' (see 'sccl doctor cache --help')"),
+        ("train bogus", "no such command 'bogus' (see 'sccl train --help')"),
         ("doctor twice", "no such command 'twice'"),
         ("plot dgx1 --what matrix", "'matrix' is not one of"),
         (

@@ -60,7 +60,7 @@ _READERS = {
     "program": "sccl project run",
     "measurement": "sccl topo profile --measurements",
     "pcie-measurement": "sccl topo infer",
-    "sketch": "sccl synth sketch show",
+    "sketch": "sccl synth sketch",
 }
 
 
