@@ -48,7 +48,7 @@ EFFORT_UNITS = 3.0
 MAX_LIMIT_RANKS = 10
 """Maximum number of ranks for which limits of R/C are computed without a timeout."""
 
-MAX_LIMITS = 4
+LIMITS_PER_TIMEOUT = 4
 """Number of limits of R/C among which a timeout is divided: S from the fewest to three more."""
 
 
@@ -236,7 +236,7 @@ def limit_algorithms(contest: ComparisonProblem) -> list[Algorithm]:
             f"limits of more than {MAX_LIMIT_RANKS} ranks take minutes, and there are "
             f"{contest.topology.ranks}: give --timeout to search for them"
         )
-    each = None if contest.timeout_s is None else contest.timeout_s / MAX_LIMITS
+    each = None if contest.timeout_s is None else contest.timeout_s / LIMITS_PER_TIMEOUT
     settings = _settings(contest, each)
     frontier = find_limits(contest.topology, contest.spec, None, settings, few_chunks=False)
     if frontier.is_interrupted:
