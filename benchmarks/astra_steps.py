@@ -14,15 +14,15 @@ from typing import Any
 from benchmarks.astra import NAME, run_ns
 from benchmarks.timing import Verdict
 from sccl import formats
-from sccl.core.training_plan import StepTimeline, TrainingPlan
 from sccl.formats import VerifiedTrainingPlan, WrittenFiles
 from sccl.formats.astra_networks import choose_network
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.models import generate_workload
 from sccl.training.plan_step import plan_training
 from sccl.training.planner import PlanSettings
 from sccl.training.scheduling.workload_problem import all_waits
 from sccl.training.timeline import simulate_timeline
+from sccl.training.types.training_plan import StepTimeline, TrainingPlan
 
 FABRIC = "hgx2"
 _DIRECT = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")

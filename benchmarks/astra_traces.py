@@ -17,7 +17,6 @@ from enum import StrEnum
 import numpy as np
 
 from sccl.core.clock import Clock
-from sccl.core.files.chakra_records import NodeKind
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.formats import WrittenFiles
@@ -28,6 +27,7 @@ from sccl.sim import Messages
 from sccl.sim.message_routes import find_routes
 from sccl.sim.messages import NO_GATE
 from sccl.sim.segments import chunk_size_indices
+from sccl.training.files.chakra_records import NodeKind
 
 _PS_PER_US = 10**6
 

@@ -19,13 +19,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from sccl.core.workload import Workload
 from sccl.errors import ToolError
 from sccl.runtime.lab import parse_channels
 from sccl.runtime.lab.lab_fabric import build_lab_fabric
 from sccl.torch_backend.jobs.run_job import SCRIPT, run_under_plan
 from sccl.torch_backend.script import format_script
 from sccl.training.plan_step import plan_training, write_training_plan
+from sccl.training.types.workload import Workload
 from sccl.training.workload_outputs import ImportedWorkload
 
 ROOT = Path(__file__).parent.parent

@@ -14,9 +14,7 @@ from sccl import formats
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.shapes import TopologyWire
-from sccl.core.files.sketches import sketch_from_text, sketch_to_wire
 from sccl.core.files.topologies import topology_from_wire, topology_to_wire
-from sccl.core.files.workloads import workload_from_text, workload_to_wire
 from sccl.core.outcome import Plan
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -27,11 +25,13 @@ from sccl.formats.files.plans import load_plan, write_plan
 from sccl.formats.program_check import run_graph
 from sccl.formats.program_graph import StepProgram
 from sccl.judge import violations
+from sccl.synth.sketches.sketch_files import sketch_from_text, sketch_to_wire
 from sccl.synth.taccl.fitted_sketch import fit_sketch
 from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows, sketch_sentences
 from sccl.synth.tacos import matching_problem
 from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints
+from sccl.training.files.workloads import workload_from_text, workload_to_wire
 from sccl.training.traces import TraceHints, read_workload
 from sccl.training.traces import readers as trace_readers
 from sccl.transform.retime import schedule_algorithm

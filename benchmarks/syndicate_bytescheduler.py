@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.syndicate_jobs import JobResult, computing
 from benchmarks.syndicate_systems import MODELS, Systems, workload_of
 from sccl.errors import ParameterError
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.scheduling.policies import POLICIES, PolicyEffort
 from sccl.training.scheduling.search_strategies import uniform_choices
 from sccl.training.scheduling.steady_state import find_steady_state, identity_window

@@ -17,13 +17,13 @@ import numpy as np
 from rich.table import Table
 
 from sccl.core.cost import format_bytes
-from sccl.core.training_plan import FULL_LOAD
 from sccl.sim import FluidTask, run_fair_sharing
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.motifs import apply_recipe, build_collective_motif, parse_recipe
 from sccl.training.options.candidate_options import CandidateOption
 from sccl.training.options.carriers import CARRIERS
 from sccl.training.options.motif_costs import MotifCosts
+from sccl.training.types.training_plan import FULL_LOAD
 
 FABRIC = "hgx2x16"
 PARTS = ("figure16", "figure17", "figure18")

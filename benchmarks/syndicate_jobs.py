@@ -14,10 +14,8 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
-from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.period_bounds import period_lower_bound
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.models import generate_workload
 from sccl.training.models.presets import find_preset
 from sccl.training.options.motif_planner import build_motif_planner
@@ -27,6 +25,8 @@ from sccl.training.scheduling.policies import POLICIES, RULE_POLICIES, PolicyEff
 from sccl.training.scheduling.steady_state import SteadyState, find_steady_state
 from sccl.training.scheduling.step_problem import CyclicPlan, find_cyclic_plan_fault
 from sccl.training.scheduling.workload_problem import PlanningJob
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
 
 PARTS = {
     "moe": ("moe-156", "moe-600", "moe-1500"),

@@ -18,11 +18,8 @@ from functools import cached_property
 
 from rich.table import Table
 
-from sccl.core.fabric import Fabric
-from sccl.core.training_plan import FULL_LOAD, Option, TrainingPlan
-from sccl.core.workload import Workload
-from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.period_bounds import period_lower_bound
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.models import generate_workload
 from sccl.training.models.presets import find_preset
 from sccl.training.options.option_catalog import OptionSettings, find_options
@@ -32,6 +29,9 @@ from sccl.training.scheduling.steady_state import SteadyState
 from sccl.training.scheduling.step_problem import CyclicPlan, find_cyclic_plan_fault
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.timeline import simulate_timeline
+from sccl.training.types.fabric import Fabric
+from sccl.training.types.training_plan import FULL_LOAD, Option, TrainingPlan
+from sccl.training.types.workload import Workload
 from sccl.view.charts.step_pictures import RunningPlan, covered_ns, iteration_panel, iteration_start
 
 FIFO, BS, HO, EXEC, SCHED = "FIFO", "BS+", "HO", "S-Exec", "S-Sched"

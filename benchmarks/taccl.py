@@ -23,10 +23,8 @@ from benchmarks.teccl import TACCL as FINISHES
 from sccl.collectives import named_spec
 from sccl.comparison.contenders import ClassicalContender, ComparisonProblem
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.sim import Messages, concatenate, simulate
@@ -34,6 +32,15 @@ from sccl.sim.messages import NO_EXTRA_CHUNKS
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
+from sccl.synth.sketches.sketch import (
+    Hyperedge,
+    HyperedgePolicy,
+    RelayPattern,
+    RelayRules,
+    Rotation,
+    Sketch,
+)
+from sccl.synth.sketches.sketch_files import sketch_to_wire
 from sccl.topo import resolve_topology
 from sccl.topo.importers.taccl import machine_of_profile
 

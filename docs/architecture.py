@@ -30,7 +30,8 @@ class Block:
 
     Attributes:
         title: Purpose of the packages.
-        packages: Top-level packages and modules of ``sccl``.
+        packages: Packages and modules of ``sccl``. Their subpackages belong to the same block,
+            unless another block names them.
         row: Row from the top.
         column: First column.
         columns: Number of columns.
@@ -75,7 +76,8 @@ BLOCKS = {
     "solvers": Block("Solvers", ("solvers",), 5, 2, 2),
     "domain": Block(
         "Topologies, collectives, algorithms",
-        ("topo", "collectives", "core", "compiled", "errors"), 6, 0, 4,
+        ("topo", "collectives", "core", "training/types", "training/files", "compiled", "errors"),
+        6, 0, 4,
     ),
 }  # fmt: skip
 """Blocks by key, from the top."""
@@ -89,9 +91,10 @@ def block_of(package: str) -> str:
     Raises:
         ValueError: No block has the package.
     """
-    for key, block in BLOCKS.items():
-        if package.partition("/")[0] in block.packages:
-            return key
+    for name in (package, package.partition("/")[0]):
+        for key, block in BLOCKS.items():
+            if name in block.packages:
+                return key
     raise ValueError(f"no block of docs/architecture.py has the package {package!r}: add it to one")
 
 

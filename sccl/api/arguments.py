@@ -18,7 +18,7 @@ from textwrap import fill
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sccl.core.option_fields import option_fields
+from sccl.api.option_fields import option_fields
 from sccl.errors import ParameterError
 
 P = ParamSpec("P")

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 from sccl.api.arguments import check_arguments, check_wrapped_kind, describe_arguments
 from sccl.api.chart import Chart
 from sccl.api.workloads import Workload
-from sccl.core import training_plan as core
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.files.json_text import to_text
-from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
-from sccl.core.files.workloads import load_workload
 from sccl.core.formatting import format_gap
 from sccl.errors import ToolError
 from sccl.topo import resolve_topology
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
+from sccl.training.files.training_plans import load_training_plan, training_plan_to_wire
+from sccl.training.files.workloads import load_workload
 from sccl.training.plan_files import (
     LoadedTraining,
     load_cost_table,
@@ -31,6 +30,7 @@ from sccl.training.plan_files import (
 )
 from sccl.training.plan_step import PlanOptions, build_plan_settings
 from sccl.training.plan_summary import fluid_us, links_us, model_notes, training_part
+from sccl.training.types import training_plan as core
 from sccl.view import charts
 from sccl.view.charts.step_pictures import RunningPlan, plan_notes, step_panels
 from sccl.view.text.markup import heading, paragraph, table
@@ -38,7 +38,7 @@ from sccl.view.text.markup import heading, paragraph, table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sccl.core.training_plan import StepTimeline
+    from sccl.training.types.training_plan import StepTimeline
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,7 +46,7 @@ class TrainingPlan:
     """A plan of a training step on a fabric: the parts of each collective, and their order.
 
     Attributes:
-        value: The plan of :mod:`sccl.core.training_plan`.
+        value: The plan of :mod:`sccl.training.types.training_plan`.
         intact: Whether its file is unchanged since sccl wrote it.
 
     Examples:
@@ -353,7 +353,7 @@ _COLUMNS = (
 @describe_arguments(
     PlanOptions,
     workload="Workload, or the path of its file.",
-    fabric='``"hgx2"``, ... (``sccl train fabrics``), a machine, or the path of a .json.',
+    fabric='``"hgx2"``, ... (``sccl train show``), a machine, or the path of a .json.',
     memory_bytes="Memory limit of gathered results, in bytes. 0: no limit.",
     merge_bytes="Largest size of merged collectives, in bytes. 0: none are.",
 )

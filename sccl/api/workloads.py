@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from sccl.api.arguments import check_arguments, check_wrapped_kind, coerce_to_hint
-from sccl.core import workload as core
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
+from sccl.training.files.workloads import load_workload, workload_to_wire
 from sccl.training.models import FAMILIES, generate_workload
 from sccl.training.traces import TraceHints
+from sccl.training.types import workload as core
 from sccl.training.workload_outputs import import_workload, is_workload_file, workload_part
 from sccl.view.text.markup import heading, paragraph, table
 
@@ -27,7 +27,7 @@ class Workload:
     """One iteration of a training job: computation, collectives, and their dependencies.
 
     Attributes:
-        value: Workload of :mod:`sccl.core.workload`.
+        value: Workload of :mod:`sccl.training.types.workload`.
         assumed: For traces: assumed values that the traces lack.
 
     Examples:

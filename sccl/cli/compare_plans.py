@@ -13,10 +13,10 @@ from sccl.cli import options
 from sccl.cli.planning import FabricName, File
 from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output, report_errors
 from sccl.core.cost import format_duration
-from sccl.core.files.workloads import load_workload
 from sccl.core.formatting import format_count, format_gap, single_line
-from sccl.topo.fabrics import resolve_fabric
 from sccl.training import plan_step as comparing_plans
+from sccl.training.fabric_names import resolve_fabric
+from sccl.training.files.workloads import load_workload
 from sccl.training.plan_files import name_file_in_errors
 from sccl.training.plan_step import ComparePlansOutput, PlanOptions, build_plan_settings
 from sccl.view import charts

@@ -63,8 +63,8 @@ class VerbCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, a section for each panel."""
         parameters: Any = self.get_params(ctx)
-        rows = ((p.rich_help_panel or "Arguments", p.get_help_record(ctx)) for p in parameters)
-        write_sections(formatter, (row for row in rows if row[1]))
+        rows = ((p.rich_help_panel or "Arguments", _help_row(p, ctx)) for p in parameters)
+        write_sections(formatter, ((title, row) for title, row in rows if row is not None))
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples, one a line."""
@@ -78,6 +78,18 @@ class VerbCommand(TyperCommand):
         if option is not None:
             option.rich_help_panel = _panel_of("help")
         return option
+
+
+def _help_row(parameter: Any, ctx: Any) -> tuple[str, str] | None:
+    """Return the names and the help of a parameter, without Click's brackets. None: hidden."""
+    row: tuple[str, str] | None = parameter.get_help_record(ctx)
+    if row is None:
+        return None
+    name, text = row
+    default = getattr(parameter, "show_default", None)
+    if isinstance(default, str):
+        text = text.replace(f"[default: ({default})", f"[default: {default}")
+    return name.replace(" range>", ">"), text
 
 
 def write_sections(formatter: Any, rows: Iterable[tuple[str, tuple[str, str]]]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from sccl.api.option_fields import OptionField, option_fields
 from sccl.cli.options import DerivedOptions, option_parameter
-from sccl.core.option_fields import OptionField, option_fields
 from sccl.training.models import (
     FAMILIES,
     ConvolutionalJob,

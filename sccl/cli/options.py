@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin,
 import msgspec
 import typer
 
+from sccl.api.option_fields import OptionField, option_fields
 from sccl.core.files.disk import check_can_write
-from sccl.core.option_fields import OptionField, option_fields
 from sccl.errors import ParameterError
 
 Plans = Annotated[
@@ -191,7 +191,7 @@ def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
     """Return a verb that takes each option of its groups as a parameter, which Typer can read.
 
     A group is a class whose fields are options, with Typer's help or that of
-    :mod:`sccl.core.option_fields`, or it is :class:`DerivedOptions`, without those that the verb
+    :mod:`sccl.api.option_fields`, or it is :class:`DerivedOptions`, without those that the verb
     declares itself.
     """
     parameters: list[Parameter] = []

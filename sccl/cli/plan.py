@@ -22,11 +22,11 @@ from sccl.cli.report import (
 )
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import to_text
-from sccl.core.files.training_plans import offered_options_to_wire
-from sccl.core.files.workloads import load_workload
 from sccl.core.formatting import format_count, format_gap, single_line
 from sccl.errors import ParameterError
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
+from sccl.training.files.training_plans import offered_options_to_wire
+from sccl.training.files.workloads import load_workload
 from sccl.training.offered_options import enumerate_options, write_options
 from sccl.training.plan_files import name_file_in_errors
 from sccl.training.plan_step import (
@@ -40,7 +40,7 @@ from sccl.training.plan_step import (
 from sccl.view.text.training_text import print_training_options
 
 if TYPE_CHECKING:
-    from sccl.core.training_plan import OfferedOptions
+    from sccl.training.types.training_plan import OfferedOptions
 
 
 @report_errors

@@ -22,7 +22,7 @@ FabricName = Annotated[
     str,
     typer.Option(
         "--fabric",
-        help="Fabric: a name of 'sccl train fabrics', a machine ('sccl topo list'), or the .json "
+        help="Fabric: a name of 'sccl train show', a machine ('sccl topo list'), or the .json "
         "file of either.",
         show_default=False,
     ),

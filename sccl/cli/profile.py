@@ -13,7 +13,6 @@ from sccl.cli import options
 from sccl.cli.report import err, out, print_output, report_errors
 from sccl.cli.run import MpiFolder
 from sccl.core.formatting import format_count, single_line
-from sccl.core.measurements import Measurements, RepetitionStatistic
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import find_mpi
@@ -34,6 +33,7 @@ from sccl.runtime.machine_profile import (
     write_measured,
 )
 from sccl.topo import resolve_topology
+from sccl.topo.profiles.measurements import Measurements, RepetitionStatistic
 from sccl.view import charts
 
 if TYPE_CHECKING:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+_SKETCH = ("check", "show", "explain", "draw")
+_CACHE = {"list": "ls", "show": "show", "export": "export", "clear": "gc"}
 _VERBS = {
     "tacos": "synth tacos",
     "teccl": "synth teccl",
     "taccl": "synth taccl",
     "baseline": "synth",
     "sketch": "synth sketch",
+    **{f"{old} {word}": "synth sketch" for old in ("sketch", "synth sketch") for word in _SKETCH},
     "bounds": "bound",
     "part": "show",
     "codegen": "project new",
@@ -23,10 +26,12 @@ _VERBS = {
     "topo without": "topo edit",
     "topo with": "topo edit",
     "workload": "train",
-    "fabric list": "train fabrics",
+    "fabric list": "train show",
     "fabric show": "train show",
-    "fabric check": "train fabric-check",
-    "fabric": "train fabrics",
+    "fabric check": "train show",
+    "fabric": "train show",
+    "train fabrics": "train show",
+    "train fabric-check": "train show",
     "plan": "train plan",
     "compare-plans": "train compare",
     "motif": "train motif",
@@ -36,8 +41,8 @@ _VERBS = {
     "verify-certificate": "certificate verify",
     "schema": "doctor schema",
     "topo schema": "doctor schema",
-    "store ls": "doctor cache list",
-    "store gc": "doctor cache clear",
+    **{f"store {word}": "doctor cache" for word in _CACHE.values()},
+    **{f"doctor cache {word}": "doctor cache" for word in _CACHE},
     "store": "doctor cache",
     "smt2": "solve",
 }
@@ -45,6 +50,12 @@ _VERBS = {
 
 _FOLDER = {"--out": "--output"}
 _SEARCH = {"--effort": "--budget", "--time-limit": "--timeout"}
+_PICTURE = {"-o": "--plot", "--output": "--plot"}
+_DELETE = {
+    "--older-than-days": "--delete-older-than-days",
+    "--unknown": "--delete-unknown",
+    "--all": "--delete-all",
+}
 _RUN = {"--np": "--ranks", "--sizes": "--size"}
 _OPTIONS: Mapping[str, Mapping[str, str]] = {
     "pareto": _FOLDER,
@@ -65,6 +76,12 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
     "train plan": {"--seconds": "--budget"},
     "train compare": {"--seconds": "--budget"},
     "train control": {"--seconds": "--budget"},
+    "sketch draw": _PICTURE,
+    "synth sketch draw": _PICTURE,
+    "sketch show": {"--json": "--output=-"},
+    "synth sketch show": {"--json": "--output=-"},
+    "store gc": _DELETE,
+    "doctor cache clear": _DELETE,
     "smt2": {"-o": "--smt2", "--output": "--smt2"},
 }
 """New options by their old names, of a verb's new words, or of old ones that need others."""
@@ -81,7 +98,7 @@ def replace_old_names(words: Sequence[str]) -> tuple[list[str], str | None]:
     """
     end = words.index("--") if "--" in words else len(words)
     ours, rest = list(words[:end]), list(words[end:])
-    length = next((n for n in (2, 1) if " ".join(ours[:n]) in _VERBS and len(ours) >= n), 0)
+    length = next((n for n in (3, 2, 1) if " ".join(ours[:n]) in _VERBS and len(ours) >= n), 0)
     old_verb = " ".join(ours[:length])
     new_verb = _VERBS.get(old_verb, "")
     arguments = ours[length:]

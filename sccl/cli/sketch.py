@@ -1,4 +1,4 @@
-"""``sccl synth sketch``: check, show, explain, and draw communication sketches."""
+"""``sccl synth sketch``: check, explain, and draw a communication sketch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.cli.subject import Root, TacclTopology, TopoOrProfile
+from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
-from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
+from sccl.synth.sketches.sketch_files import sketch_to_wire
 from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks
 from sccl.synth.taccl.sketch_output import (
-    SketchDrawOutput,
-    check_output,
-    explain_output,
-    input_digests,
     load_fit,
+    sketch_output,
     sketched_chunks_for,
 )
 from sccl.synth.taccl.sketch_sentences import drawing_notes, sketch_rows
@@ -47,26 +45,56 @@ Collective = Annotated[
 
 
 @report_errors
-def check(
+def sketch(
     file: File,
     topo: TopoOrProfile = None,
     profile: TacclTopology = None,
     collective: Collective = None,
     root: Root = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File for the sketch in sccl's format; - is stdout."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Picture of the links that it leaves: .html, .svg, .png, or .pdf."),
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Check that a file is a sketch, that it fits a machine, and suits a collective.
+    """Check a communication sketch, and show its rules, links, and symmetries.
 
-    Contradictions with the machine are named by their entry: missing ranks, relays without a link,
-    and symmetries that the machine does not have, with the link or path that breaks.
+    With --topo it must fit the machine: contradictions are named by their entry (missing ranks,
+    relays without a link, symmetries that the machine does not have), and sentences explain the
+    transfers that the sketch allows and forbids. With --collective it must also suit a collective.
     """
+    if plot is not None:
+        charts.check_picture(plot)
     loaded_sketch, fit = load_fit(file, topo, profile)
     chunks = sketched_chunks_for(fit, collective, root)
+    if plot is not None:
+        _draw(_require_fit(fit), plot)
+    if output is not None:
+        text = to_text(sketch_to_wire(loaded_sketch))
+        if str(output) == "-":
+            print_file(text)
+            return
+        write_atomically(output, text)
+    result = sketch_output(loaded_sketch, fit, chunks, output, plot)
     if json:
-        print_output(check_output(loaded_sketch, fit, chunks))
+        print_output(result)
         return
+    console = out()
     line = f"{single_line(file)}: a sketch for {format_count(loaded_sketch.nodes, 'node')}"
-    out().print(f"{line}{_fit_text(fit, chunks)}", markup=False, soft_wrap=True)
+    console.print(f"{line}{_fit_text(fit, chunks)}", markup=False, soft_wrap=True)
+    table = Table("Entry", "Value")
+    for entry, description in sketch_rows(loaded_sketch, fit):
+        table.add_row(entry, escape(description))
+    console.print(table)
+    lines = list(result.sentences)
+    lines += [f"sketch: {single_line(output)}"] if output is not None else []
+    lines += [f"picture: {single_line(plot)}"] if plot is not None else []
+    for text in lines:
+        console.print(text, markup=False, soft_wrap=True)
 
 
 def _fit_text(fit: FittedSketch | None, chunks: SketchedChunks | None) -> str:
@@ -86,73 +114,15 @@ def _fit_text(fit: FittedSketch | None, chunks: SketchedChunks | None) -> str:
     return f"{text}; for {chunks.collective}, {planned}"
 
 
-@report_errors
-def show(
-    file: File,
-    topo: TopoOrProfile = None,
-    profile: TacclTopology = None,
-    json: options.Json = False,
-) -> None:
-    """Show a sketch as a table. With --json, as a file in sccl's format."""
-    loaded_sketch, fit = load_fit(file, topo, profile)
-    if json:
-        print_file(to_text(sketch_to_wire(loaded_sketch)))
-        return
-    table = Table(
-        "Entry", "Value", title=escape(single_line(loaded_sketch.name)), title_justify="left"
-    )
-    for of, description in sketch_rows(loaded_sketch, fit):
-        table.add_row(of, escape(description))
-    out().print(table)
-
-
-@report_errors
-def explain(
-    file: File,
-    topo: TopoOrProfile = None,
-    profile: TacclTopology = None,
-    collective: Collective = None,
-    root: Root = None,
-    json: options.Json = False,
-) -> None:
-    """Explain in sentences the transfers that a sketch allows and forbids."""
-    fit = _require_fit(load_fit(file, topo, profile)[1])
-    explanation = explain_output(fit, sketched_chunks_for(fit, collective, root))
-    if json:
-        print_output(explanation)
-        return
-    for sentence in explanation.sentences:
-        out().print(sentence, markup=False, soft_wrap=True)
-
-
-@report_errors
-def draw(
-    file: File,
-    output: Annotated[
-        Path,
-        typer.Option("-o", "--output", help="File for the picture: .html, .svg, .png, or .pdf."),
-    ],
-    topo: TopoOrProfile = None,
-    profile: TacclTopology = None,
-    json: options.Json = False,
-) -> None:
+def _draw(fit: FittedSketch, file: Path) -> None:
     """Draw the links that a sketch leaves, over those of the machine.
 
     Links between nodes and their end ranks have a color each, as have links through switches, by
     policy. Unused links are faint. An arrow marks a link that is used in one direction.
     """
-    charts.check_picture(output)
-    fit = _require_fit(load_fit(file, topo, profile)[1])
     chart = charts.logical_chart(fit.topology, charts.logical_topology(fit, drawing_notes(fit)))
-    name, machine = fit.sketch.name, fit.topology.name
-    charts.save_chart(chart, output, title=f"sccl: {name} on {machine}")
-    if json:
-        digests = input_digests(fit.sketch, fit)
-        print_output(
-            SketchDrawOutput(inputs=digests, name=name, topology=machine, file=str(output))
-        )
-    else:
-        out().print(f"sketch: {single_line(output)}", markup=False, soft_wrap=True)
+    title = f"sccl: {fit.sketch.name} on {fit.topology.name}"
+    charts.save_chart(chart, file, title=title)
 
 
 def _require_fit(fit: FittedSketch | None) -> FittedSketch:

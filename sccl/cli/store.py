@@ -1,4 +1,4 @@
-"""``sccl doctor cache``: the stored results of sweeps."""
+"""``sccl doctor cache``: the stored answers of solvers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sccl.core.files.outputs import plan_digests
 from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import open_store
+from sccl.synth.common.store import Store
 from sccl.synth.common.store_outputs import (
     StoreExportOutput,
     StoreGcOutput,
@@ -27,26 +28,56 @@ from sccl.synth.common.store_outputs import (
     ls_output,
 )
 
-StoreFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--store", help="File that stores answers.", show_default="in the user's cache folder"
-    ),
-]
-
-Digest = Annotated[
-    str,
-    typer.Argument(
-        metavar="DIGEST", help="Start of an instance's digest ('sccl doctor cache list')."
-    ),
-]
-
 
 @report_errors
-def ls(file: StoreFile = None, json: options.Json = False) -> None:
-    """List the stored answers of solvers."""
-    with open_store(file) as opened:
-        rows = list(opened.rows())
+def cache(
+    digest: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DIGEST",
+            help="Start of a listed digest: print its instance and answers, always as JSON.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File for the algorithm of DIGEST."),
+    ] = None,
+    delete_older_than_days: Annotated[
+        float | None, typer.Option(help="Delete answers older than this.", min=0)
+    ] = None,
+    delete_unknown: Annotated[
+        bool, typer.Option("--delete-unknown", help="Delete answers without a verdict (unknown).")
+    ] = False,
+    delete_all: Annotated[bool, typer.Option("--delete-all", help="Delete all answers.")] = False,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="File that stores answers.", show_default="in the user's cache folder"),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """List the stored answers of solvers; print, export, or delete some.
+
+    For a reduction, the exported algorithm is that of the dual, as the solver found it.
+    """
+    deletes = delete_all or delete_unknown or delete_older_than_days is not None
+    if deletes and digest is not None:
+        raise ParameterError("give DIGEST or a --delete option, not both")
+    if output is not None and digest is None:
+        raise ParameterError("--output needs the DIGEST of an instance: 'sccl doctor cache'")
+    options.check_writable(output)
+    with open_store(store) as opened:
+        if deletes:
+            _delete(opened, delete_older_than_days, unknown=delete_unknown, json=json)
+        elif digest is None:
+            _list(opened, json=json)
+        elif output is None:
+            _show(opened, digest)
+        else:
+            _export(opened, digest, output, json=json)
+
+
+def _list(opened: Store, *, json: bool) -> None:
+    rows = list(opened.rows())
     if json:
         print_output(ls_output(str(opened.path), rows))
         return
@@ -70,15 +101,8 @@ def ls(file: StoreFile = None, json: options.Json = False) -> None:
     )
 
 
-@report_errors
-def show(
-    digest: Digest,
-    file: StoreFile = None,
-    json: options.Json = False,  # noqa: ARG001 - for its errors
-) -> None:
-    """Print an instance and its stored answers, always as JSON."""
-    with open_store(file) as opened:
-        rows = opened.find(digest)
+def _show(opened: Store, digest: str) -> None:
+    rows = opened.find(digest)
     instance = instance_to_wire(rows[0][0])
     print_output(
         StoreShowOutput(
@@ -89,20 +113,8 @@ def show(
     )
 
 
-@report_errors
-def export(
-    digest: Digest,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File for the algorithm.")],
-    file: StoreFile = None,
-    json: options.Json = False,
-) -> None:
-    """Write the algorithm of an instance to a file.
-
-    For a reduction it is the algorithm of the dual, as the solver found it.
-    """
-    options.check_writable(output)
-    with open_store(file) as opened:
-        answers = [answer for _, _, answer in opened.find(digest)]
+def _export(opened: Store, digest: str, output: Path, *, json: bool) -> None:
+    answers = [answer for _, _, answer in opened.find(digest)]
     sat = [answer for answer in answers if isinstance(answer, Sat)]
     if not sat:
         raise ParameterError(f"the store has no algorithm for the instance {digest}")
@@ -114,26 +126,13 @@ def export(
     out().print(f"written to {single_line(output)}", markup=False, soft_wrap=True)
 
 
-@report_errors
-def gc(
-    older_than_days: Annotated[
-        float | None, typer.Option(help="Delete answers older than this.", min=0)
-    ] = None,
-    unknown: Annotated[
-        bool, typer.Option("--unknown", help="Delete answers without a verdict (unknown).")
-    ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Delete all answers.")] = False,
-    file: StoreFile = None,
-    json: options.Json = False,
-) -> None:
-    """Delete stored answers and free their space."""
-    if not (everything or unknown or older_than_days is not None):
-        raise ParameterError("select the rows to delete: --older-than-days, --unknown, or --all")
-    with open_store(file) as opened:
-        gone = opened.discard(older_than_days=older_than_days, unknown=unknown)
+def _delete(opened: Store, older_than_days: float | None, *, unknown: bool, json: bool) -> None:
+    deleted = opened.discard(older_than_days=older_than_days, unknown=unknown)
     if json:
-        print_output(StoreGcOutput(inputs={}, store=str(opened.path), deleted=gone))
+        print_output(StoreGcOutput(inputs={}, store=str(opened.path), deleted=deleted))
         return
     out().print(
-        f"{format_count(gone, 'verdict')} deleted from {opened.path}", markup=False, soft_wrap=True
+        f"{format_count(deleted, 'verdict')} deleted from {opened.path}",
+        markup=False,
+        soft_wrap=True,
     )

@@ -23,7 +23,7 @@ from sccl.synth.common.problem import (
 from sccl.topo import resolve_topology
 
 if TYPE_CHECKING:
-    from sccl.core.sketch import Sketch
+    from sccl.synth.sketches.sketch import Sketch
 
 Collective = Annotated[
     str | None,

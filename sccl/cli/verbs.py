@@ -40,9 +40,6 @@ GROUPS = {
     "synth": GroupHelp(
         FIND, "Generate a plan by one method: fastest, tacos, teccl, taccl, ring, ..."
     ),
-    "synth sketch": GroupHelp(
-        FIND, "Check, show, explain, and draw communication sketches of TACCL."
-    ),
     "project": GroupHelp(RUN, "Generate, run, and tune a C++, CUDA, or HIP project."),
     "topo": GroupHelp(PLAN, "List, show, change, import, and measure machines."),
     "train": GroupHelp(
@@ -52,7 +49,6 @@ GROUPS = {
     "doctor": GroupHelp(
         TRUST, "Test the tools of this machine; stored answers; JSON schemas.", "test"
     ),
-    "doctor cache": GroupHelp(TRUST, "List, export, and delete stored answers of solvers."),
 }
 """Groups by their words, in addition to the verbs that stand alone."""
 
@@ -136,34 +132,14 @@ VERBS = (
     ),
     Verb(
         FIND,
-        "synth sketch check",
-        "sketch.check",
-        "Check that a file is a sketch, that it fits a machine, and suits a collective.",
+        "synth sketch",
+        "sketch.sketch",
+        "Check a communication sketch, and show its rules, links, and symmetries.",
         (
-            "sccl synth sketch check sk.json --topo ndv2x2 --collective allgather",
-            "sccl synth sketch check sk.json",
+            "sccl synth sketch sk.json --topo ndv2x2 --collective allgather",
+            "sccl synth sketch sk.json --topo ndv2x2 --plot sk.svg",
+            "sccl synth sketch taccl-sketch.json --output sk.json",
         ),
-    ),
-    Verb(
-        FIND,
-        "synth sketch show",
-        "sketch.show",
-        "Show a sketch as a table. With --json, as a file in sccl's format.",
-        ("sccl synth sketch show sk.json", "sccl synth sketch show sk.json --topo ndv2x2"),
-    ),
-    Verb(
-        FIND,
-        "synth sketch explain",
-        "sketch.explain",
-        "Explain in sentences the transfers that a sketch allows and forbids.",
-        ("sccl synth sketch explain sk.json --topo ndv2x2",),
-    ),
-    Verb(
-        FIND,
-        "synth sketch draw",
-        "sketch.draw",
-        "Draw the links that a sketch leaves, over those of the machine.",
-        ("sccl synth sketch draw sk.json --topo ndv2x2 -o sk.svg",),
     ),
     Verb(
         FIND,
@@ -428,19 +404,12 @@ VERBS = (
         PLAN,
         "train show",
         "workload.show",
-        "Show a workload (its collectives, computation, and dependencies), or a fabric.",
+        "Show a workload (its collectives, computation, and dependencies), or fabrics.",
         (
             "sccl train show w.json",
+            "sccl train show",
             "sccl train show hgx2x4",
-            "sccl train show my-fabric.json --json",
         ),
-    ),
-    Verb(
-        PLAN,
-        "train fabrics",
-        "fabric.list_fabrics",
-        "List the fabrics: the channels over which the ranks of a job move data.",
-        ("sccl train fabrics", "sccl train fabrics --json"),
     ),
     Verb(
         PLAN,
@@ -523,35 +492,13 @@ VERBS = (
     ),
     Verb(
         TRUST,
-        "doctor cache list",
-        "store.ls",
-        "List the stored answers of solvers.",
-        ("sccl doctor cache list", "sccl doctor cache list --json"),
-    ),
-    Verb(
-        TRUST,
-        "doctor cache show",
-        "store.show",
-        "Print an instance and its stored answers, always as JSON.",
-        ("sccl doctor cache show 3f2a",),
-        is_hidden=True,
-    ),
-    Verb(
-        TRUST,
-        "doctor cache export",
-        "store.export",
-        "Write the algorithm of an instance to a file.",
-        ("sccl doctor cache export 3f2a -o a.json",),
-    ),
-    Verb(
-        TRUST,
-        "doctor cache clear",
-        "store.gc",
-        "Delete stored answers and free their space.",
+        "doctor cache",
+        "store.cache",
+        "List the stored answers of solvers; print, export, or delete some.",
         (
-            "sccl doctor cache clear --older-than-days 30",
-            "sccl doctor cache clear --unknown",
-            "sccl doctor cache clear --all",
+            "sccl doctor cache",
+            "sccl doctor cache 3f2a -o algorithm.json",
+            "sccl doctor cache --delete-older-than-days 30",
         ),
     ),
     Verb(
@@ -560,14 +507,6 @@ VERBS = (
         "schema.schema",
         "Print the JSON Schema (2020-12) of a verb's --json output or of a file.",
         ("sccl doctor schema frontier", "sccl doctor schema"),
-    ),
-    Verb(
-        PLAN,
-        "train fabric-check",
-        "fabric.check",
-        "Check that a file is a fabric: the same ranks in each channel, and links that exist.",
-        ("sccl train fabric-check my-fabric.json",),
-        is_hidden=True,
     ),
 )
 """All verbs, in the order of the help. The word NAME stands for any other word."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sccl.cli import options
-from sccl.cli.fabric import show_fabric
+from sccl.cli.fabric import list_fabrics, show_fabric
 from sccl.cli.modelling import MODEL_OPTIONS, WORK_PANEL, given_parameters
 from sccl.cli.options import flatten_options
 from sccl.cli.report import out, print_output, report_errors
@@ -190,19 +190,23 @@ def make(
 @report_errors
 def show(
     name: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="FILE|NAME",
-            help="Workload or fabric file, or a fabric's name ('sccl train fabrics').",
+            help="Workload or fabric file, or a fabric's name. Without it: the list of fabrics.",
             autocompletion=options.complete_file,
         ),
-    ],
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Show a workload (its collectives, computation, and dependencies), or a fabric.
+    """Show a workload (its collectives, computation, and dependencies), or fabrics.
 
-    With --json a fabric is printed as a file.
+    A fabric is the channels over which the ranks of a job move data. With --json it is printed as
+    a file.
     """
+    if name is None:
+        list_fabrics(json=json)
+        return
     path = Path(name)
     kind = file_kind(path) if path.is_file() else None
     if not path.is_file() or (kind is not None and kind.name == "fabric"):

@@ -25,7 +25,6 @@ from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.frontier import Frontier
 from sccl.core.instance import SweepRange
 from sccl.core.schedule import Schedule
-from sccl.core.sweep_events import LimitStarted, QueryStarted
 from sccl.errors import InputError, ParameterError, TooLargeError, unknown_name
 from sccl.formats.files.plans import LoadedPlan, load_plans
 from sccl.solvers.effort import Effort
@@ -36,6 +35,7 @@ from sccl.synth.baselines.pattern.placement import describe_baselines
 from sccl.synth.common import registry
 from sccl.synth.common.contract import check_request
 from sccl.synth.common.settings import Settings
+from sccl.synth.common.sweep_events import LimitStarted, QueryStarted
 from sccl.synth.syncoll import solve
 from sccl.topo.symmetry.expansion import expand_algorithm
 
@@ -48,7 +48,7 @@ EFFORT_UNITS = 3.0
 MAX_LIMIT_RANKS = 10
 """Maximum number of ranks for which limits of R/C are computed without a timeout."""
 
-MAX_LIMITS = 4
+LIMITS_PER_TIMEOUT = 4
 """Number of limits of R/C among which a timeout is divided: S from the fewest to three more."""
 
 
@@ -236,7 +236,7 @@ def limit_algorithms(contest: ComparisonProblem) -> list[Algorithm]:
             f"limits of more than {MAX_LIMIT_RANKS} ranks take minutes, and there are "
             f"{contest.topology.ranks}: give --timeout to search for them"
         )
-    each = None if contest.timeout_s is None else contest.timeout_s / MAX_LIMITS
+    each = None if contest.timeout_s is None else contest.timeout_s / LIMITS_PER_TIMEOUT
     settings = _settings(contest, each)
     frontier = find_limits(contest.topology, contest.spec, None, settings, few_chunks=False)
     if frontier.is_interrupted:

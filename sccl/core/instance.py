@@ -116,7 +116,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class SweepRange:
-    """The range of a sweep, with user options as fields (:mod:`sccl.core.option_fields`).
+    """The range of a sweep, with user options as fields (:mod:`sccl.api.option_fields`).
 
     For reductions and allreduce the numbers are those of the solved dual.
     """

@@ -23,7 +23,6 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.chakra_records import COLLECTIVES, NodeKind
 from sccl.core.schedule import Schedule
 from sccl.errors import CollectiveError, ParameterError
 from sccl.formats.astra_networks import (
@@ -38,6 +37,7 @@ from sccl.formats.astra_networks import (
 from sccl.formats.chakra import Node, encode_trace, rank_traces
 from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
 from sccl.formats.messages import Message, MessageOptions, chunk_sizes
+from sccl.training.files.chakra_records import COLLECTIVES, NodeKind
 
 NAME = "astra-sim"
 ABOUT = "a custom collective of ASTRA-sim: a folder that its analytical or its ns-3 binary runs"

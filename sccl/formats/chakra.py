@@ -32,9 +32,7 @@ from itertools import chain
 from typing import Any
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.chakra_records import COLLECTIVES, NodeKind, message_types, write_records
 from sccl.core.schedule import Schedule
-from sccl.core.workload_ops import CommOp, ComputeOp
 from sccl.errors import TooLargeError
 from sccl.formats.format_contract import SizedPlan, VerifiedTrainingPlan, WrittenFiles, write_only
 from sccl.formats.messages import (
@@ -47,6 +45,8 @@ from sccl.formats.messages import (
     schedule_messages,
     sized_algorithm,
 )
+from sccl.training.files.chakra_records import COLLECTIVES, NodeKind, message_types, write_records
+from sccl.training.types.workload_ops import CommOp, ComputeOp
 
 NAME = "chakra"
 ABOUT = "Chakra execution traces (MLCommons), one file per rank"

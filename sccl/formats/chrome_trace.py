@@ -22,7 +22,6 @@ from typing import Any
 import msgspec
 
 from sccl.core.schedule import Schedule
-from sccl.core.training_plan import StepSpan, lane_rows
 from sccl.errors import TooLargeError
 from sccl.formats.format_contract import (
     FormatOptions,
@@ -32,6 +31,7 @@ from sccl.formats.format_contract import (
     dependency_arrows,
     write_only,
 )
+from sccl.training.types.training_plan import StepSpan, lane_rows
 
 NAME = "chrome-trace"
 ABOUT = "trace of the load of links over time, for Perfetto and chrome://tracing"

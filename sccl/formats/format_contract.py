@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from sccl.core.training_plan import StepSpan, StepTimeline, TrainingPlan
-from sccl.core.workload_ops import Dependency
 from sccl.errors import FormatError
+from sccl.training.types.training_plan import StepSpan, StepTimeline, TrainingPlan
+from sccl.training.types.workload_ops import Dependency
 
 if TYPE_CHECKING:
     from sccl.core.algorithm import Algorithm, Send

@@ -1,6 +1,6 @@
 """Convert algorithms and schedules to messages between ranks, with their dependencies.
 
-Each segment of :mod:`sccl.core.route_segments` becomes a message. If a rank forwards a message
+Each segment of :mod:`sccl.transform.route_segments` becomes a message. If a rank forwards a message
 without storing it, the forwarded message depends only on that arrival. Chunks that are sent
 together form one message with all their bytes. Chunks that separate at a switch are separate
 messages.
@@ -25,10 +25,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
-from sccl.core.route_segments import RouteSegment, route_segments
 from sccl.core.schedule import Schedule
 from sccl.errors import ParameterError, TooLargeError
 from sccl.formats.format_contract import FormatOptions, SizedPlan
+from sccl.transform.route_segments import RouteSegment, route_segments
 
 
 class Awaiting(StrEnum):

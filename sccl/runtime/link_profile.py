@@ -16,11 +16,11 @@ from sccl.codegen.targets.rendering import render
 from sccl.core.files.disk import data_dir, read_text, write_folder
 from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
-from sccl.core.measurements import LinkTiming, Pacing
 from sccl.core.topology import BusIds
 from sccl.errors import InputError, ParameterError, ToolError
 from sccl.runtime.command_sessions import iterate_lines
 from sccl.runtime.mpi import Mpi
+from sccl.topo.profiles.measurements import LinkTiming, Pacing
 
 _SOURCE, _HEADER = "profile.cpp", "plan.hpp"
 

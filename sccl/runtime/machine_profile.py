@@ -14,15 +14,15 @@ import sccl
 from sccl.core.cost import format_bytes
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest, to_text
-from sccl.core.files.measurements import load_measurements, measurements_to_wire
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.files.topologies import topology_to_wire
-from sccl.core.measurements import MAX_PROFILED, Measurements, RepetitionStatistic
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import LinkTrial, Mpi, build_gpu_profiler, measure_links
 from sccl.runtime.project_timing import size_range
+from sccl.topo.profiles.measurement_files import load_measurements, measurements_to_wire
+from sccl.topo.profiles.measurements import MAX_PROFILED, Measurements, RepetitionStatistic
 
 if TYPE_CHECKING:
     from sccl.topo.profiles.measured_machine import CostInterval, LinkFit, SharedCost

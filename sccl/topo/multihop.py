@@ -17,10 +17,10 @@ from itertools import pairwise, permutations
 from math import prod
 from pathlib import Path
 
-from sccl.core.files.routes import load_routes
 from sccl.core.ids import Edge
 from sccl.core.topology import MAX_FULL_MESH_RANKS, UNREACHED, Budget, Link, Topology, distances
 from sccl.errors import FormatError, ParameterError
+from sccl.topo.route_files import load_routes
 
 Route = tuple[int, ...]
 """The nodes that a message passes, from its source rank to its destination."""

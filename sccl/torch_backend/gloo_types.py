@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from sccl.core.workload_ops import COMBINING
 from sccl.torch_backend.calls.call_description import DTYPES, CallDescription
 from sccl.torch_backend.calls.works import CopiedWork, Restore
 from sccl.torch_backend.peers import CallError
+from sccl.training.types.workload_ops import COMBINING
 
 _GLOO_DTYPES = frozenset({
     torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool,

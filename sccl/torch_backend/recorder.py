@@ -18,15 +18,15 @@ import torch
 from torch.optim import optimizer
 
 from sccl.core.files.disk import write_bytes_atomically
-from sccl.core.files.recording_shapes import (
+from sccl.torch_backend.calls.call_description import CallDescription
+from sccl.torch_backend.calls.works import CarriedWork
+from sccl.training.files.recording_shapes import (
     AnyRecord,
     CallRecord,
     MarkRecord,
     RecordingWire,
     WaitRecord,
 )
-from sccl.torch_backend.calls.call_description import CallDescription
-from sccl.torch_backend.calls.works import CarriedWork
 
 MAX_EVENTS = 200_000
 """Largest number of events in a recording: 40 MB, or thousands of steps."""

@@ -16,8 +16,8 @@ from msgspec import Meta
 
 from sccl.core.files.disk import read_text
 from sccl.core.sizes import ITEM_BYTES
-from sccl.core.workload_ops import BLOCK_COLLECTIVES, COLLECTIVES
 from sccl.errors import FormatError
+from sccl.training.types.workload_ops import BLOCK_COLLECTIVES, COLLECTIVES
 
 _Number = Annotated[int, Meta(ge=0)]
 Transfer = tuple[_Number, _Number, _Number, _Number, _Number, bool]
@@ -53,7 +53,7 @@ class ScriptMotif(_ScriptPart, frozen=True, kw_only=True):
 
 
 class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
-    """A collective, like :class:`~sccl.core.workload_ops.CommOp`, with its motifs.
+    """A collective, like :class:`~sccl.training.types.workload_ops.CommOp`, with its motifs.
 
     Attributes:
         groups: Groups that run it at the same time, each rank in at most one.

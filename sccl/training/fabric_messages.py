@@ -17,12 +17,12 @@ import numpy as np
 
 from sccl.core.arrays import IntArray
 from sccl.core.clock import Clock
-from sccl.core.fabric import Fabric
 from sccl.core.ids import Edge
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import TooLargeError
 from sccl.sim import MessageRoutes, Messages, simulate
+from sccl.training.types.fabric import Fabric
 
 _FAST_GB_PER_S = 1.0
 """Speed of clocks: one byte per nanosecond, their resolution."""

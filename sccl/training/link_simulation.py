@@ -27,7 +27,6 @@ import numpy as np
 
 from sccl.core.arrays import IntArray
 from sccl.core.sizes import ITEM_BYTES
-from sccl.core.training_plan import StepTimeline, TrainingPlan
 from sccl.errors import ParameterError, TooLargeError
 from sccl.training.fabric_messages import (
     NO_GATE,
@@ -47,6 +46,7 @@ from sccl.training.timeline_models import (
     build_tasks,
     timing_from_ends,
 )
+from sccl.training.types.training_plan import StepTimeline, TrainingPlan
 from sccl.training.validate.plan_costs import recipe_motifs
 
 MAX_MESSAGES = 2**20

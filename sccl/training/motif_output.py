@@ -14,8 +14,8 @@ from sccl.core.sizes import parse_size
 from sccl.errors import ParameterError
 
 if TYPE_CHECKING:
-    from sccl.core.motif import Motif
     from sccl.training.motifs import Recipe
+    from sccl.training.types.motif import Motif
 
 MAX_RANKS = 4096
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.core.fabric import Fabric
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.kinds import OPTION
-from sccl.core.files.training_plans import load_offered_options, offered_options_to_wire
-from sccl.core.training_plan import OfferedOptions, Option, RefusedRecipe
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp
 from sccl.formats.files.plans import UnreadFiles, select_files, skip_unreadable
 from sccl.topo import resolve_topology
+from sccl.training.files.training_plans import load_offered_options, offered_options_to_wire
 from sccl.training.plan_files import name_file_in_errors
 from sccl.training.plan_step import StageCallback
+from sccl.training.types.fabric import Fabric
+from sccl.training.types.training_plan import OfferedOptions, Option, RefusedRecipe
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp
 
 if TYPE_CHECKING:
     from sccl.training.options.measured_costs import CostTable

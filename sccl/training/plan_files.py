@@ -12,20 +12,20 @@ from sccl.core.cost import format_duration
 from sccl.core.files.disk import read_text, write_atomically
 from sccl.core.files.json_text import digest, file_kind, to_text
 from sccl.core.files.kinds import TIMELINE, TRAINING_KINDS
-from sccl.core.files.training_plans import (
+from sccl.errors import InputError
+from sccl.formats.files.plans import UnreadFiles, select_files, skip_unreadable
+from sccl.topo import resolve_topology
+from sccl.training.files.training_plans import (
     load_timeline,
     load_training_plan,
     timeline_to_wire,
     training_plan_to_wire,
 )
-from sccl.errors import InputError
-from sccl.formats.files.plans import UnreadFiles, select_files, skip_unreadable
-from sccl.topo import resolve_topology
 
 if TYPE_CHECKING:
-    from sccl.core.files.training_plan_shapes import TimelineWire, TrainingPlanWire
-    from sccl.core.training_plan import StepSpan, StepTimeline, TrainingPlan
+    from sccl.training.files.training_plan_shapes import TimelineWire, TrainingPlanWire
     from sccl.training.options.measured_costs import CostTable
+    from sccl.training.types.training_plan import StepSpan, StepTimeline, TrainingPlan
     from sccl.training.validate.plan_faults import PlanFault
 
 

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.fabric import Fabric
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText, Part, Seconds
-from sccl.core.files.training_plans import training_plan_to_wire
-from sccl.core.files.workloads import workload_to_wire
-from sccl.core.merges import merged_id_rows
 from sccl.core.sizes import parse_size
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
-from sccl.core.workload import Workload
 from sccl.errors import ParameterError, ScclError
+from sccl.training.files.fabrics import fabric_to_wire
+from sccl.training.files.training_plans import training_plan_to_wire
+from sccl.training.files.workloads import workload_to_wire
 from sccl.training.plan_files import load_cost_table
+from sccl.training.types.fabric import Fabric
+from sccl.training.types.merges import merged_id_rows
+from sccl.training.types.workload import Workload
 
 if TYPE_CHECKING:
-    from sccl.core.training_plan import TrainingPlan
     from sccl.training.planner import Planner, PlanSettings
+    from sccl.training.types.training_plan import TrainingPlan
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,10 +11,10 @@ from msgspec import Meta
 from sccl.core.cost import format_duration
 from sccl.core.files.outputs import build_output
 from sccl.core.files.shapes import Count, FileText, Part
-from sccl.core.training_plan import Option, StepTimeline, TrainingPlan
-from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
 from sccl.training.plan_files import LoadedTraining, valid_timeline
+from sccl.training.types.training_plan import Option, StepTimeline, TrainingPlan
+from sccl.training.types.workload_ops import CommOp
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 

@@ -7,10 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.core.bound import require_at_least_bound
-from sccl.core.fabric import Fabric
-from sccl.core.training_plan import TrainingPlan
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import MAX_ELEMENTS
 from sccl.errors import ParameterError, unknown_name
 from sccl.solvers.effort import UNIT_S, Effort
 from sccl.training.bounds.period_bounds import STRETCH_EFFORT, period_lower_bound
@@ -32,6 +28,10 @@ from sccl.training.scheduling.steady_state import SteadyState, find_steady_state
 from sccl.training.scheduling.step_problem import CyclicPlan, CyclicProblem
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.timeline import has_interference, simulate_timeline
+from sccl.training.types.fabric import Fabric
+from sccl.training.types.training_plan import TrainingPlan
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import MAX_ELEMENTS
 
 StageCallback = Callable[[str, int | None, int | None], None]
 """Function that receives progress, and the current period and bound in nanoseconds."""

@@ -5,9 +5,9 @@ Work starts as soon as possible: communication in the order of the plan, and com
 order of its stream.
 
 A busy channel may take cores and memory bandwidth of its ranks
-(:class:`~sccl.core.fabric.Channel`). Computation on these ranks is slower while a motif of the
-channel runs, from launch to last arrival. The slowdowns of several channels add up. The ends of
-slowed computations are rounded up to whole nanoseconds.
+(:class:`~sccl.training.types.fabric.Channel`). Computation on these ranks is slower while a motif
+of the channel runs, from launch to last arrival. The slowdowns of several channels add up. The ends
+of slowed computations are rounded up to whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 
-from sccl.core.fabric import Fabric
-from sccl.core.training_plan import (
+from sccl.errors import InputError
+from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits, stream_of
+from sccl.training.types.fabric import Fabric
+from sccl.training.types.training_plan import (
     FULL_LOAD,
     Issue,
     OptionMotif,
@@ -28,9 +30,7 @@ from sccl.core.training_plan import (
     StepTimeline,
     TrainingPlan,
 )
-from sccl.core.workload_ops import ComputeOp, Dependency
-from sccl.errors import InputError
-from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits, stream_of
+from sccl.training.types.workload_ops import ComputeOp, Dependency
 
 _ITERATIONS = 12
 _MAX_ITERATIONS = 384

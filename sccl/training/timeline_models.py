@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 
-from sccl.core.training_plan import FULL_LOAD, OptionMotif, StepTimeline, TrainingPlan
-from sccl.core.workload_ops import ComputeOp
 from sccl.sim import FluidTask, run_fair_sharing
 from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits
 from sccl.training.timeline import Interference, InterferenceMark
+from sccl.training.types.training_plan import FULL_LOAD, OptionMotif, StepTimeline, TrainingPlan
+from sccl.training.types.workload_ops import ComputeOp
 
 _MAX_EXACT_TASKS = 300
 """Largest number of tasks with exact fractions, whose digits grow with each task that ends."""

@@ -16,12 +16,12 @@ from sccl.core.files.json_text import digest, file_kind, to_text
 from sccl.core.files.kinds import WORKLOAD
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText, Part
-from sccl.core.files.workload_shapes import WorkloadWire
-from sccl.core.files.workloads import load_workload, workload_to_wire
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp, HostAction
+from sccl.training.files.workload_shapes import WorkloadWire
+from sccl.training.files.workloads import load_workload, workload_to_wire
 from sccl.training.models import GeneratedWorkload, generate_workload
 from sccl.training.traces import ParsedWorkload, TraceHints, iterate_files, read_workload
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp, HostAction
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.collective import Collective
 from sccl.core.ids import ChunkId, Edge, Rank, Step
-from sccl.core.route_segments import RouteSegment, route_segments
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Budget, Link, Topology, link_name
 from sccl.errors import ParameterError
 from sccl.judge import require_valid
+from sccl.transform.route_segments import RouteSegment, route_segments
 
 ChunkPlace = tuple[int, int]
 """(chunk, rank)."""

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import sccl
-from sccl.core.option_fields import option_fields
+from sccl.api.option_fields import option_fields
 from sccl.synth.common import registry
 from sccl.synth.common.synthesis import BandwidthLike
 from sccl.training.models import FAMILIES

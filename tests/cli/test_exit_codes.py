@@ -130,7 +130,7 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         ),
         ("pareto --collective allgather --topo ring:4 --certify new --jobs 0", "jobs is 0"),
         (
-            "doctor cache show ff --store new.sqlite",
+            "doctor cache ff --store new.sqlite",
             "has no instance of a digest that starts with 'ff'",
         ),
         ("pareto --collective allgather --topo circulant:8:4", "no path of links leads from"),
@@ -159,7 +159,7 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         (f"plot dgx1 -o {'x' * 300}", "it has no suffix"),
         ("pareto --collective", "requires an argument (see 'sccl pareto --help')"),
         ("topo edit dgx1 --bogus", "no such option: --bogus (see 'sccl topo edit --help')"),
-        ("doctor cache bogus", "no such command 'bogus' (see 'sccl doctor cache --help')"),
+        ("train bogus", "no such command 'bogus' (see 'sccl train --help')"),
         ("plot dgx1 --what matrix", "'matrix' is not one of"),
     ],
 )

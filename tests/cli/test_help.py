@@ -310,7 +310,7 @@ def run_example(folder: Path, words: str) -> None:
     "name",
     [
         *("bound", "check", "simulate", "show", "export", "import", "topo list", "topo edit"),
-        *("train make", "train fabrics", "train motif", "certificate verify", "doctor schema"),
+        *("train make", "train motif", "certificate verify", "doctor schema"),
     ],
 )
 def test_examples_work_as_printed(name: str, folder_with_files: Path) -> None:

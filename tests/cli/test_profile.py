@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.cli.profile import _ALIKE, _MISFIT
 from sccl.core.files.json_text import to_text
-from sccl.core.files.measurements import load_measurements, load_pcie, pcie_to_wire
 from sccl.core.files.topologies import load_topology
-from sccl.core.measurements import LinkTiming, Measurements, Pacing, PcieMeasurements
 from sccl.runtime.machine_profile import save_measurements
 from sccl.topo.profiles.measured_machine import MAX_MISFIT, SAME_COST_TOLERANCE
+from sccl.topo.profiles.measurement_files import load_measurements, load_pcie, pcie_to_wire
+from sccl.topo.profiles.measurements import LinkTiming, Measurements, Pacing, PcieMeasurements
 from tests.kit.profiles import measured, pcie_of
 from tests.kit.projects import mpich
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.core.files.measurements import load_measurements
 from sccl.core.files.topologies import load_topology
+from sccl.topo.profiles.measurement_files import load_measurements
 from tests.kit.profiles import measured
 from tests.kit.scripts import script
 

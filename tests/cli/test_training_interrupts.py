@@ -12,11 +12,10 @@ import pytest
 from benchmarks.syndicate import figure6
 from sccl.core.bound import Bound, Measure
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import workload_to_wire
-from sccl.core.training_plan import StepTimeline, TrainingPlan
 from sccl.synth.tacos import restarts
 from sccl.training import planner, timeline
 from sccl.training.bounds.period_bounds import PeriodProof, period_lower_bound
+from sccl.training.files.workloads import workload_to_wire
 from sccl.training.scheduling import policies, search_strategies
 from sccl.training.scheduling.search_strategies import (
     build_fifo_plan,
@@ -25,6 +24,7 @@ from sccl.training.scheduling.search_strategies import (
 )
 from sccl.training.scheduling.step_problem import StepPlan
 from sccl.training.timeline import simulate_timeline
+from sccl.training.types.training_plan import StepTimeline, TrainingPlan
 from sccl.training.validate import plan_costs, plan_faults
 from tests.kit.commands import sccl
 from tests.kit.workloads import calling, comm, prefetching

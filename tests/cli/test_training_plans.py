@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import workload_to_wire
-from sccl.core.training_plan import TrainingPlan
-from sccl.core.workload_ops import Dependency, HostAction, HostEvent, HostProgram
+from sccl.training.files.workloads import workload_to_wire
+from sccl.training.types.training_plan import TrainingPlan
+from sccl.training.types.workload_ops import Dependency, HostAction, HostEvent, HostProgram
 from tests.kit.commands import sccl
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import load_workload, workload_to_wire
+from sccl.training.files.workloads import load_workload, workload_to_wire
 from tests.kit.traces import GEMM, PREFETCHING, execution_trace, profile
 from tests.kit.workloads import prefetching
 

@@ -21,12 +21,12 @@ from benchmarks.astra import Case, rounded_down, ties
 from benchmarks.astra_cases import KB, priced, separate_arrivals, storing
 from benchmarks.astra_traces import Network, folder
 from sccl.core.clock import Clock
-from sccl.core.files.chakra_records import NodeKind
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.formats.chakra import Node, encode_trace
 from sccl.sim import Messages, simulate
 from sccl.topo import resolve_topology
+from sccl.training.files.chakra_records import NodeKind
 from tests.kit import astra_reference
 from tests.kit.messages import ring_allgather
 

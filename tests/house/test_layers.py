@@ -20,9 +20,11 @@ FLOORS = {
     "collectives": 3,
     "topo": 3,
     "topo/symmetry": 3,
-    "training/traces/readers": 3,
+    "training/types": 2,
+    "training/files": 3,
     "training/models": 3,
-    "training/traces": 4,
+    "training/traces/readers": 4,
+    "training/traces": 5,
     "topo/importers": 4,
     "topo/profiles": 4,
     "judge": 4,
@@ -35,7 +37,8 @@ FLOORS = {
     "prove/bounds": 6,
     "codegen": 6,
     "formats": 7,
-    "synth": 5,
+    "synth": 2,
+    "synth/sketches": 3,
     "synth/common": 7,
     "runtime": 8,
     "runtime/lab": 9,
@@ -70,7 +73,8 @@ FLOORS = {
 lie in ``view/`` itself are shared by the folders in it."""
 
 _NOUNS = {"core", "core/files", "errors"}
-_SEARCH = _NOUNS | {"synth"}
+_TRAINING = _NOUNS | {"training/types", "training/files"}
+_SEARCH = _NOUNS | {"synth", "synth/sketches"}
 
 MAY_IMPORT = {
     "errors": set(),
@@ -82,13 +86,15 @@ MAY_IMPORT = {
     "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},
     "topo/profiles": _NOUNS | {"collectives", "topo/symmetry", "msgspec", "numpy"},
     "collectives": _NOUNS,
-    "training/motifs": _NOUNS | {"numpy"},
-    "training/traces": _NOUNS | {"training/traces/readers", "msgspec"},
-    "training/traces/readers": _NOUNS | {"msgspec"},
-    "training/models": {"core", "errors", "msgspec"},
+    "training/types": {"core", "errors"},
+    "training/files": _NOUNS | {"training/types", "google", "msgspec"},
+    "training/motifs": _NOUNS | {"training/types", "numpy"},
+    "training/traces": _TRAINING | {"training/traces/readers", "msgspec"},
+    "training/traces/readers": _TRAINING | {"msgspec"},
+    "training/models": {"core", "errors", "training/types", "msgspec"},
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
-    "training": _NOUNS
+    "training": _TRAINING
     | {"collectives", "compiled", "formats", "sim", "solvers", "synth/common", "topo"}
     | {"training/models", "training/motifs", "training/traces", "msgspec", "numpy"},
     "solvers": {"core", "errors", "numpy", "ortools", "pysat", "z3"},
@@ -99,7 +105,7 @@ MAY_IMPORT = {
     | {"igraph", "numpy"},
     "codegen": _NOUNS
     | {"collectives", "judge", "sim", "topo", "transform", "jinja2", "msgspec", "numpy", "sccl"},
-    "formats": _NOUNS
+    "formats": _TRAINING
     | {"codegen", "collectives", "judge", "sim", "topo", "topo/importers", "transform"}
     | {"defusedxml", "msgspec", "numpy"},
     "synth": set(),
@@ -123,7 +129,8 @@ MAY_IMPORT = {
     "synth/baselines": _SEARCH
     | {"collectives", "compiled", "judge", "synth/common", "synth/constructions", "topo"}
     | {"prove/bounds", "sim", "transform", "msgspec", "numpy"},
-    "synth/network": {"synth", "compiled", "core", "errors", "topo/symmetry", "numpy"},
+    "synth/sketches": _NOUNS | {"msgspec"},
+    "synth/network": _SEARCH | {"compiled", "topo/symmetry", "numpy"},
     "synth/constructions": {"collectives", "compiled", "core", "errors", "judge"}
     | {"prove/bounds", "solvers", "synth", "topo/symmetry", "transform", "numpy"},
     "synth/scheduling": _SEARCH
@@ -149,24 +156,25 @@ MAY_IMPORT = {
     },
     "runtime": _NOUNS
     | {"codegen", "formats", "topo", "topo/importers", "topo/profiles", "msgspec", "sccl"},
-    "torch_backend": _NOUNS
+    "torch_backend": _TRAINING
     | {"collectives", "codegen", "torch_backend/control", "runtime", "synth/common"}
     | {"solvers", "synth/baselines", "topo", "training", "training/motifs", "training/traces"}
     | {"transform", "msgspec", "platformdirs", "outside torch"},  # which nothing else imports
     "torch": {"torch_backend"},
-    "runtime/lab": _NOUNS | {"runtime", "topo", "msgspec"},
-    "torch_backend/control": _NOUNS | {"msgspec", "outside torch"},
+    "runtime/lab": _TRAINING | {"training"} | {"runtime", "topo", "msgspec"},
+    "torch_backend/control": _NOUNS | {"training/types", "msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "vl_convert"},
-    "view/charts": _NOUNS
+    "view/charts": _TRAINING
     | {"formats", "runtime", "topo", "topo/profiles", "topo/symmetry", "training", "transform"}
     | {"view", "view/drawing", "altair"},
-    "view/drawing": {"core", "synth/taccl", "view", "altair"},
-    "view/explorer": _NOUNS
+    "view/drawing": {"core", "synth/sketches", "synth/taccl", "view", "altair"},
+    "view/explorer": _TRAINING
     | {"collectives", "formats", "synth/packing/by_time", "training", "transform"}
     | {"view", "view/charts", "view/drawing", "view/text", "msgspec"},
-    "view/text": _NOUNS
+    "view/text": _TRAINING
     | {"view", "collectives", "formats", "judge", "prove/bounds", "synth/allreduce"}
     | {
+        "synth/common",
         "synth/constructions",
         "synth/packing/by_time",
         "synth/packing/by_steps",
@@ -182,19 +190,19 @@ MAY_IMPORT = {
     | {"view/charts", "msgspec"},
     "": {"api", "errors"},  # the package itself, which names its lazily loaded modules
     "__main__": {"cli"},
-    "api": _NOUNS
+    "api": _TRAINING
     | {"codegen", "collectives", "comparison", "formats", "judge", "prove/check", "sim"}
-    | {"synth/allreduce", "synth/baselines", "synth/common", "synth/syncoll"}
+    | {"synth/allreduce", "synth/baselines", "synth/common", "synth/sketches", "synth/syncoll"}
     | {"synth/taccl", "synth/tacos", "synth/teccl", "topo", "topo/symmetry", "training"}
     | {"training/models", "training/traces", "transform", "view", "view/charts", "view/explorer"}
     | {"view/text", "IPython", "msgspec", "networkx", "pandas", "rich"},
-    "cli": _NOUNS
+    "cli": _TRAINING
     | {"api", "codegen", "collectives", "comparison", "formats", "prove/check", "runtime"}
     | {"runtime/lab", "sccl", "sim", "synth/allreduce", "synth/baselines", "synth/common"}
     | {"synth/packing/by_time", "synth/syncoll", "synth/taccl", "synth/tacos", "synth/teccl"}
     | {"topo", "topo/importers", "topo/profiles", "torch_backend", "torch_backend/control"}
     | {"training", "training/models", "training/traces", "transform", "view/charts"}
-    | {"view/explorer", "view/text", "msgspec", "rich", "typer"},
+    | {"synth/sketches", "view/explorer", "view/text", "msgspec", "rich", "typer"},
 }
 """Packages and outside packages that each package may import, besides the standard library."""
 

@@ -21,9 +21,9 @@ SHARED = {
     "Point": {"core.frontier", "api.shared"},
     "Schedule": {"core.schedule", "api.schedule"},
     "Topology": {"core.topology", "api.machine"},
-    "TrainingPlan": {"core.training_plan", "api.training"},
-    "Workload": {"core.workload", "api.workloads"},
-    # The contract of synthesisers wants this name of each.
+    "TrainingPlan": {"training.types.training_plan", "api.training"},
+    "Workload": {"training.types.workload", "api.workloads"},
+    # The contract of synthesizers wants this name of each.
     "Options": {
         "synth.common.contract",
         "synth.syncoll.options",

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import workload_to_wire
 from sccl.runtime.machine_profile import save_measurements
 from sccl.topo import importers
+from sccl.training.files.workloads import workload_to_wire
 from sccl.training.traces.readers import recording
 from tests.kit.profiles import measured
 from tests.kit.scripts import scripted_tool
@@ -111,16 +111,12 @@ CASES: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "show --rank 0": ("part", lambda d: [d / "schedule.json", "-o", d / "part.json"]),
     "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),
     "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
-    "synth sketch check": ("sketch-check", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
-    "synth sketch show": ("sketch", lambda d: [d / "sketch.json"]),
-    "synth sketch explain": ("sketch-explain", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
-    "synth sketch draw": (
-        "sketch-draw",
-        lambda d: [d / "sketch.json", "--topo", "ring:4", "-o", d / "sketch.html"],
+    "synth sketch": (
+        "sketch-explain",
+        lambda d: [d / "sketch.json", "--topo", "ring:4", "--plot", d / "sketch.html"],
     ),
-    "train fabrics": ("fabric-list", lambda _: []),
+    "synth sketch --output": ("sketch", lambda d: ["-", d / "sketch.json"]),
     "train show hgx2": ("fabric", lambda _: []),
-    "train fabric-check": ("fabric-check", lambda _: ["dgx1-pcie"]),
     "train motif": ("motif", lambda _: ["allreduce", "--recipe", "levels(4).seg(2)"]),
     "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
     "export": (
@@ -163,14 +159,15 @@ CASES: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         ],
     ),
     "train show": ("workload-show", lambda d: [d / "prefetching.json"]),
-    "doctor cache list": ("store-ls", lambda d: ["--store", d / "store.sqlite"]),
-    "doctor cache show": (
+    "train show --json": ("fabric-list", lambda _: []),
+    "doctor cache": ("store-ls", lambda d: ["--store", d / "store.sqlite"]),
+    "doctor cache --json": (
         "store-show",
         lambda d: [stored_instance(d), "--store", d / "store.sqlite"],
     ),
-    "doctor cache export": (
+    "doctor cache --output": (
         "store-export",
-        lambda d: [stored_instance(d), "--store", d / "store.sqlite", "-o", d / "exported.json"],
+        lambda d: [d / "exported.json", stored_instance(d), "--store", d / "store.sqlite"],
     ),
-    "doctor cache clear": ("store-gc", lambda d: ["--unknown", "--store", d / "store.sqlite"]),
+    "doctor cache --delete-unknown": ("store-gc", lambda d: ["--store", d / "store.sqlite"]),
 }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.motif import Motif
+from sccl.training.types.motif import Motif
 
 Buffers = dict[int, NDArray[Any]]
 """Row of the elements of all ranks, of which each rank has some."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
-from sccl.core.fabric import Channel, Fabric
-from sccl.core.merges import merge_collectives
-from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
+from sccl.topo import resolve_topology
+from sccl.training.motifs import apply_recipe, parse_recipe
+from sccl.training.options.carriers import CARRIERS
+from sccl.training.options.option_enumeration import original_motifs
+from sccl.training.types.fabric import Channel, Fabric
+from sccl.training.types.merges import merge_collectives
+from sccl.training.types.training_plan import Issue, Option, OptionMotif, TrainingPlan
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
     COMBINING,
     ROOTED,
     CommOp,
@@ -18,10 +22,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.topo import resolve_topology
-from sccl.training.motifs import apply_recipe, parse_recipe
-from sccl.training.options.carriers import CARRIERS
-from sccl.training.options.option_enumeration import original_motifs
 
 BLOCK = 12
 

@@ -6,7 +6,13 @@ import random
 from collections.abc import Mapping
 from itertools import combinations, product
 
-from sccl.core.measurements import LinkTiming, Measurements, Pacing, PairedCopies, PcieMeasurements
+from sccl.topo.profiles.measurements import (
+    LinkTiming,
+    Measurements,
+    Pacing,
+    PairedCopies,
+    PcieMeasurements,
+)
 
 SIZES = tuple(1 << n for n in range(10, 23, 2))
 COUNTS = (1, 2, 8)

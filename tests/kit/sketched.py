@@ -6,8 +6,8 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from sccl.core.sketch import RelayRules, Rotation, Sketch
 from sccl.core.topology import Link, Topology
+from sccl.synth.sketches.sketch import RelayRules, Rotation, Sketch
 
 
 def nodes_of(draw: st.DrawFn) -> tuple[Topology, Sketch]:

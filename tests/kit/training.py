@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 
-from sccl.core.training_plan import Option, OptionMotif, TrainingPlan
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
+from sccl.errors import InputError
+from sccl.training.fabric_names import resolve_fabric
+from sccl.training.scheduling.step_problem import CyclicPlan, CyclicProblem
+from sccl.training.scheduling.workload_problem import PlanningJob
+from sccl.training.types.training_plan import Option, OptionMotif, TrainingPlan
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
     CommOp,
     ComputeOp,
     Dependency,
@@ -15,10 +19,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.errors import InputError
-from sccl.topo.fabrics import resolve_fabric
-from sccl.training.scheduling.step_problem import CyclicPlan, CyclicProblem
-from sccl.training.scheduling.workload_problem import PlanningJob
 
 RESOURCES = ("gpu: links", "cpu: links")
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from sccl.core.files.json_text import to_text
-from sccl.core.files.training_plans import training_plan_to_wire
-from sccl.core.training_plan import (
+from sccl.training.fabric_names import resolve_fabric
+from sccl.training.files.training_plans import training_plan_to_wire
+from sccl.training.timeline import simulate_timeline
+from sccl.training.types.training_plan import (
     Issue,
     OfferedOptions,
     Option,
@@ -16,8 +18,8 @@ from sccl.core.training_plan import (
     RefusedRecipe,
     TrainingPlan,
 )
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
     AnyOp,
     CommOp,
     ComputeOp,
@@ -27,8 +29,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.topo.fabrics import resolve_fabric
-from sccl.training.timeline import simulate_timeline
 from tests.kit.workloads import prefetching
 
 TABLE = "sha256:" + 64 * "0"

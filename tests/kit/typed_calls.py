@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-from sccl.core.workload_ops import COMBINING, ROOTED, CommOp
+from sccl.training.types.workload_ops import COMBINING, ROOTED, CommOp
 
 COUNT = 12
 """Elements of a block."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
+from sccl.training.models import DlrmJob
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
     COMBINING,
     ROOTED,
     CommOp,
@@ -18,7 +19,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.training.models import DlrmJob
 
 SUBMIT, WAIT = HostAction.SUBMIT, HostAction.WAIT
 

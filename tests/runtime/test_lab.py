@@ -35,7 +35,7 @@ from sccl.runtime.lab import (
     rank_environment,
     run_lab,
 )
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from tests.kit import once
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end

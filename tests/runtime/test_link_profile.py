@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sccl.core.measurements import Pacing
 from sccl.errors import ToolError
 from sccl.runtime import LinkTrial, Mpi, find_mpi, measure_links
+from sccl.topo.profiles.measurements import Pacing
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end
 from tests.kit.projects import mpich, open_mpi

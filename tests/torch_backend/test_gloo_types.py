@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sccl.core.training_plan import TrainingPlan
 from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import format_script
+from sccl.training.types.training_plan import TrainingPlan
 from tests.kit.planned_jobs import BLOCK, build_plan
 from tests.kit.torch_jobs import finished, run_job
 from tests.kit.typed_calls import REFUSED, SERVED

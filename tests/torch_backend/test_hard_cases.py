@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sccl.core.workload_ops import CommOp
 from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import format_script
+from sccl.training.types.workload_ops import CommOp
 from tests.kit.planned_jobs import build_ops, build_plan
 from tests.kit.processes import PATIENCE_S
 from tests.kit.torch_jobs import autoloading, finished, run_job

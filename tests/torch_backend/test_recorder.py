@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.core.files.recording_shapes import (
+from sccl.errors import InputError, ScclWarning
+from sccl.torch_backend.jobs import run_job as enforce
+from sccl.training.files.recording_shapes import (
     AnyRecord,
     CallRecord,
     MarkRecord,
     RecordingWire,
     WaitRecord,
 )
-from sccl.core.files.workloads import load_workload
-from sccl.core.workload_ops import HostAction
-from sccl.errors import InputError, ScclWarning
-from sccl.torch_backend.jobs import run_job as enforce
+from sccl.training.files.workloads import load_workload
 from sccl.training.traces.readers import recording
 from sccl.training.traces.readers.reader_contract import Kernel, StepSelection
 from sccl.training.traces.readers.recording import find_steps
+from sccl.training.types.workload_ops import HostAction
 from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S
 from tests.kit.torch_jobs import autoloading, environment, finished, run_job, torchrun

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.core.training_plan import OptionMotif, TrainingPlan
-from sccl.core.workload_ops import HostProgram, Role
 from sccl.errors import FormatError, ParameterError
 from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import PlanScript, find_script_fault, format_script, read_script
+from sccl.training.types.training_plan import OptionMotif, TrainingPlan
+from sccl.training.types.workload_ops import HostProgram, Role
 from tests.kit.commands import sccl
 from tests.kit.planned_jobs import build_ops, build_plan
 from tests.kit.torch_jobs import autoloading, finished, run_job

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.core.fabric import Fabric
-from sccl.core.training_plan import FULL_LOAD, OptionMotif, TrainingPlan
-from sccl.core.workload_ops import ComputeOp, Role
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.planner import Planner, PlanSettings
 from sccl.training.scheduling.workload_problem import all_waits, stream_of
 from sccl.training.timeline import Interference, simulate_timeline
 from sccl.training.timeline_models import simulate_fluid
+from sccl.training.types.fabric import Fabric
+from sccl.training.types.training_plan import FULL_LOAD, OptionMotif, TrainingPlan
+from sccl.training.types.workload_ops import ComputeOp, Role
 from sccl.training.validate.plan_bound import find_plan_bound_fault
 from sccl.training.validate.plan_faults import find_faults
 from tests.kit.nightly import times

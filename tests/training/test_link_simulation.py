@@ -12,11 +12,24 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.clock import Clock
-from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
 from sccl.core.sizes import ITEM_BYTES
-from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
+from sccl.errors import InputError, ParameterError, TooLargeError
+from sccl.sim import Messages, simulate
+from sccl.topo import resolve_topology
+from sccl.training.fabric_messages import build_schedule_messages, link_bytes
+from sccl.training.fabric_names import resolve_fabric
+from sccl.training.link_simulation import simulate_in_isolation, simulate_on_links
+from sccl.training.motifs import apply_recipe, parse_recipe
+from sccl.training.options.carriers import CARRIERS
+from sccl.training.options.motif_costs import MotifCosts
+from sccl.training.options.motif_planner import build_motif_planner
+from sccl.training.options.option_enumeration import motif_of
+from sccl.training.timeline import simulate_timeline
+from sccl.training.timeline_models import StepTiming, simulate_fluid
+from sccl.training.types.fabric import Channel, Fabric, Incast, SharedBudget
+from sccl.training.types.training_plan import Issue, Option, OptionMotif, TrainingPlan
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
     AnyOp,
     CommOp,
     ComputeOp,
@@ -26,19 +39,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.errors import InputError, ParameterError, TooLargeError
-from sccl.sim import Messages, simulate
-from sccl.topo import resolve_topology
-from sccl.topo.fabrics import resolve_fabric
-from sccl.training.fabric_messages import build_schedule_messages, link_bytes
-from sccl.training.link_simulation import simulate_in_isolation, simulate_on_links
-from sccl.training.motifs import apply_recipe, parse_recipe
-from sccl.training.options.carriers import CARRIERS
-from sccl.training.options.motif_costs import MotifCosts
-from sccl.training.options.motif_planner import build_motif_planner
-from sccl.training.options.option_enumeration import motif_of
-from sccl.training.timeline import simulate_timeline
-from sccl.training.timeline_models import StepTiming, simulate_fluid
 from tests.kit.nightly import times
 from tests.kit.training_plans import TABLE
 from tests.kit.workloads import comm

@@ -22,11 +22,11 @@ from benchmarks.syndicate_systems import (
     result_of,
     serialize_options,
 )
-from sccl.core.training_plan import TrainingPlan
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.models import generate_dlrm
 from sccl.training.options.option_catalog import find_options
 from sccl.training.timeline import simulate_timeline
+from sccl.training.types.training_plan import TrainingPlan
 from tests.kit.workloads import RECOMMENDING
 
 WORKLOAD, FABRIC = generate_dlrm(replace(RECOMMENDING, pooling=40)), resolve_fabric("hgx2x2")

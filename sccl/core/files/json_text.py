@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 import msgspec
 import msgspec.inspect
@@ -20,10 +20,23 @@ from sccl.core.files.disk import is_packed, read_text
 from sccl.core.files.kinds import PACKED_SCHEDULE, VERIFIED_KINDS, Kind, detect_kind, kind_of_shape
 from sccl.errors import FormatError
 
-if TYPE_CHECKING:
-    from sccl.core.files.kinds import AnyWire
-
 W = TypeVar("W", bound=msgspec.Struct)
+
+
+class FileShape(Protocol):
+    """A shape of a whole file."""
+
+    @property
+    def schema(self) -> int:
+        """Return the version of the format."""
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of file."""
+
+    @property
+    def digest(self) -> str | None:
+        """Return the stated digest."""
 
 
 def detect_text_kind(text: str, where: str) -> Kind | None:
@@ -76,7 +89,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
     if (
         getattr(value, "digest", None) is not None
         and kind_of_shape(wire) not in VERIFIED_KINDS
-        and not has_valid_digest(cast("AnyWire", value))
+        and not has_valid_digest(cast("FileShape", value))
     ):
         raise FormatError(
             f"{where}: edited since sccl wrote it (its digest does not match): remove its field "
@@ -85,7 +98,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
     return value
 
 
-def has_valid_digest(wire: AnyWire) -> bool:
+def has_valid_digest(wire: FileShape) -> bool:
     """Return whether a value has the digest that it states, or states none."""
     return wire.digest is None or wire.digest == digest(wire)
 
@@ -213,7 +226,7 @@ _HEAD = ("schema", "kind", "digest", "sccl", "inputs")
 """Fields that identify a file or an output: kind, version, and inputs."""
 
 
-def digest(wire: msgspec.Struct) -> str:
+def digest(wire: object) -> str:
     """Return the sha256 of a value's content, ``"sha256:..."``, ignoring a stated digest."""
     plain = msgspec.to_builtins(wire)
     for head in _HEAD:  # msgspec may leave out defaults
@@ -221,12 +234,12 @@ def digest(wire: msgspec.Struct) -> str:
     return "sha256:" + hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
 
 
-def to_text(wire: AnyWire) -> str:
+def to_text(wire: FileShape) -> str:
     """Return canonical JSON text: digest included, one line per field and per row of a list."""
     return text_with_digest(wire, digest(wire))
 
 
-def text_with_digest(wire: AnyWire, stated: str) -> str:
+def text_with_digest(wire: FileShape, stated: str) -> str:
     """Return canonical JSON text that states a given digest, without checking it."""
     plain = msgspec.to_builtins(wire)
     head = {"schema": wire.schema, "kind": wire.kind, "digest": stated}

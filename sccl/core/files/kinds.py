@@ -6,60 +6,9 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-
-if TYPE_CHECKING:
-    from sccl.core.files.fabric_shapes import FabricWire
-    from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
-    from sccl.core.files.schedule_shapes import (
-        PackedScheduleWire,
-        ScheduleWire,
-        VariableBandwidthWire,
-    )
-    from sccl.core.files.shapes import (
-        AnswerWire,
-        AnyAlgorithmWire,
-        CollectiveWire,
-        CustomCollectiveWire,
-        GroupsWire,
-        InstanceWire,
-        NetworkWire,
-        SymmetryWire,
-        TopologyWire,
-    )
-    from sccl.core.files.sketch_shapes import SketchWire
-    from sccl.core.files.training_plan_shapes import (
-        OfferedOptionsWire,
-        TimelineWire,
-        TrainingPlanWire,
-    )
-    from sccl.core.files.workload_shapes import WorkloadWire
-
-    AnyWire = (
-        TopologyWire
-        | VariableBandwidthWire
-        | NetworkWire
-        | CollectiveWire
-        | CustomCollectiveWire
-        | GroupsWire
-        | AnyAlgorithmWire
-        | SymmetryWire
-        | ScheduleWire
-        | PackedScheduleWire
-        | InstanceWire
-        | AnswerWire
-        | MeasurementsWire
-        | PcieMeasurementsWire
-        | SketchWire
-        | FabricWire
-        | WorkloadWire
-        | TrainingPlanWire
-        | TimelineWire
-        | OfferedOptionsWire
-    )
-    """Any shape that is written as canonical text."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +19,8 @@ class Kind:
         name: Value of its field ``kind``.
         identifying_fields: Alternative sets of fields, one of which identifies a hand-written file
             without ``kind``.
-        home: module in this package and name of the shape that reading checks, which is loaded when
-            it is needed. None: it has a separate reader.
+        home: module and name of the shape that reading checks, which is loaded when it is needed.
+            None: it has a separate reader.
     """
 
     name: str
@@ -111,7 +60,7 @@ _READERS = {
     "program": "sccl project run",
     "measurement": "sccl topo profile --measurements",
     "pcie-measurement": "sccl topo infer",
-    "sketch": "sccl synth sketch show",
+    "sketch": "sccl synth sketch",
 }
 
 
@@ -120,46 +69,64 @@ def _define_kind(name: str, telling: str, home: str = "") -> Kind:
     return Kind(
         name,
         tuple(frozenset(alternative.split()) for alternative in telling.split("|")),
-        (f"sccl.core.files.{module}", shape) if home else None,
+        (f"sccl.{module}", shape) if home else None,
     )
 
 
-TOPOLOGY = _define_kind("topology", "ranks alpha_us gb_per_s", "shapes.TopologyWire")
-NETWORK = _define_kind("network", "joining", "shapes.NetworkWire")
-FABRIC = _define_kind("fabric", "channels", "fabric_shapes.FabricWire")
-BANDWIDTH = _define_kind("bandwidth", "intervals", "schedule_shapes.VariableBandwidthWire")
-MEASUREMENT = _define_kind("measurement", "ranks timings", "measurement_shapes.MeasurementsWire")
-PCIE_MEASUREMENT = _define_kind(
-    "pcie-measurement", "loopback_us beside_nic", "measurement_shapes.PcieMeasurementsWire"
+TOPOLOGY = _define_kind("topology", "ranks alpha_us gb_per_s", "core.files.shapes.TopologyWire")
+NETWORK = _define_kind("network", "joining", "core.files.shapes.NetworkWire")
+FABRIC = _define_kind("fabric", "channels", "training.files.fabric_shapes.FabricWire")
+BANDWIDTH = _define_kind(
+    "bandwidth", "intervals", "core.files.schedule_shapes.VariableBandwidthWire"
 )
-SKETCH = _define_kind("sketch", "nnodes intranode_sketch", "sketch_shapes.SketchWire")
-COLLECTIVE = _define_kind("collective", "num_chunks pre post", "shapes.CollectiveWire")
+MEASUREMENT = _define_kind(
+    "measurement", "ranks timings", "topo.profiles.measurement_shapes.MeasurementsWire"
+)
+PCIE_MEASUREMENT = _define_kind(
+    "pcie-measurement",
+    "loopback_us beside_nic",
+    "topo.profiles.measurement_shapes.PcieMeasurementsWire",
+)
+SKETCH = _define_kind(
+    "sketch", "nnodes intranode_sketch", "synth.sketches.sketch_shapes.SketchWire"
+)
+COLLECTIVE = _define_kind("collective", "num_chunks pre post", "core.files.shapes.CollectiveWire")
 CUSTOM_COLLECTIVE = _define_kind(
     "custom-collective",
     "pre post|ranks allgatherv|ranks alltoallv|ranks gatherv|ranks reducescatterv|ranks scatterv",
-    "shapes.CustomCollectiveWire",
+    "core.files.shapes.CustomCollectiveWire",
 )
-GROUPS = _define_kind("groups", "groups", "shapes.GroupsWire")
-ALGORITHM = _define_kind("algorithm", "sends", "shapes.AlgorithmWire")
-INSTANCE = _define_kind("instance", "topology collective steps rounds", "shapes.InstanceWire")
-ANSWER = _define_kind("answer", "answer solver", "shapes.AnswerWire")
-SYMMETRY = _define_kind("symmetry", "generators", "shapes.SymmetryWire")
+GROUPS = _define_kind("groups", "groups", "core.files.shapes.GroupsWire")
+ALGORITHM = _define_kind("algorithm", "sends", "core.files.shapes.AlgorithmWire")
+INSTANCE = _define_kind(
+    "instance", "topology collective steps rounds", "core.files.shapes.InstanceWire"
+)
+ANSWER = _define_kind("answer", "answer solver", "core.files.shapes.AnswerWire")
+SYMMETRY = _define_kind("symmetry", "generators", "core.files.shapes.SymmetryWire")
 SYMMETRIC_ALGORITHM = _define_kind(
-    "symmetric-algorithm", "sends symmetries", "shapes.SymmetricAlgorithmWire"
+    "symmetric-algorithm", "sends symmetries", "core.files.shapes.SymmetricAlgorithmWire"
 )
-SCHEDULE = _define_kind("schedule", "sends tick_ps", "schedule_shapes.ScheduleWire")
+SCHEDULE = _define_kind("schedule", "sends tick_ps", "core.files.schedule_shapes.ScheduleWire")
 PACKED_SCHEDULE = _define_kind(
-    "packed-schedule", "rounds sends chunk_bits", "schedule_shapes.PackedScheduleWire"
+    "packed-schedule", "rounds sends chunk_bits", "core.files.schedule_shapes.PackedScheduleWire"
 )
-CERTIFICATE = _define_kind("certificate", "claims", "claims.CertificateWire")
+CERTIFICATE = _define_kind("certificate", "claims", "core.files.claims.CertificateWire")
 FRONTIER = _define_kind("frontier", "points bounds")
-WORKLOAD = _define_kind("workload", "roles ops submits", "workload_shapes.WorkloadWire")
-TRAINING_PLAN = _define_kind(
-    "training-plan", "period_ns order workload", "training_plan_shapes.TrainingPlanWire"
+WORKLOAD = _define_kind(
+    "workload", "roles ops submits", "training.files.workload_shapes.WorkloadWire"
 )
-TIMELINE = _define_kind("timeline", "plan spans", "training_plan_shapes.TimelineWire")
-OPTION = _define_kind("option", "options refused ops", "training_plan_shapes.OfferedOptionsWire")
-PROGRAM = _define_kind("program", "target collectives", "programs.ProjectWire")
+TRAINING_PLAN = _define_kind(
+    "training-plan",
+    "period_ns order workload",
+    "training.files.training_plan_shapes.TrainingPlanWire",
+)
+TIMELINE = _define_kind(
+    "timeline", "plan spans", "training.files.training_plan_shapes.TimelineWire"
+)
+OPTION = _define_kind(
+    "option", "options refused ops", "training.files.training_plan_shapes.OfferedOptionsWire"
+)
+PROGRAM = _define_kind("program", "target collectives", "core.files.programs.ProjectWire")
 
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),

@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.fabric import Channel, Fabric
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, Part
 from sccl.runtime.lab import LabChannel, LabEnd, LabRun
 from sccl.topo import resolve_topology
+from sccl.training.files.fabrics import fabric_to_wire
+from sccl.training.types.fabric import Channel, Fabric
 
 _USABLE_SHARE = 0.97
 """Usable fraction of a channel's rate. Headers and acknowledgements take the rest."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from sccl.collectives import Spec, dual_of
 from sccl.core.frontier import SweepFrontier
 from sccl.core.instance import SweepRange
-from sccl.core.sweep_events import SweepEvent
 from sccl.core.topology import Topology
 from sccl.synth.common.settings import Settings
 from sccl.synth.common.step_limits import StepLimitsFactory
+from sccl.synth.common.sweep_events import SweepEvent
 from sccl.synth.limits import SWEEP_EFFORT
 from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll.oracle import open_query_oracle

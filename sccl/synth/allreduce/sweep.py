@@ -22,7 +22,6 @@ from sccl.core.frontier import (
 )
 from sccl.core.instance import Candidate, SweepRange
 from sccl.core.stop import INTERRUPTED
-from sccl.core.sweep_events import PartStarted, SweepEvent
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds
@@ -30,6 +29,7 @@ from sccl.synth.allreduce.search_space import CHUNKS_LIMITED, AllreduceSpace
 from sccl.synth.allreduce.tree_family import quick_tree_family
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS, choose_k
+from sccl.synth.common.sweep_events import PartStarted, SweepEvent
 
 
 class HalfSweeper(Protocol):

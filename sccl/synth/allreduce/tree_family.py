@@ -17,15 +17,15 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import TREES, ClassFrontier, Point
 from sccl.core.step_limit import StepLimit
-from sccl.core.sweep_events import (
+from sccl.core.topology import Topology
+from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.sweep_events import (
     BoundsComputed,
     LimitComputed,
     LimitStarted,
     PointDecided,
     SweepEvent,
 )
-from sccl.core.topology import Topology
-from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.limits import (
     FEW_CHUNKS,
     MAX_MULTIPLIED_CHUNKS,

@@ -81,7 +81,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The options of a synthesizer, in addition to the request. Each field has a default.
 
     The ``Meta`` of a field has its range and help, from which the options of the verb, the
-    arguments of the Python function, and the reference derive (see :mod:`sccl.core.option_fields`).
+    arguments of the Python function, and the reference derive (see :mod:`sccl.api.option_fields`).
 
     Attributes:
         DEFAULT_BUDGET: Budget of a search, unless the user gives another. None: there is none.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.outcome import Inconclusive, Outcome, Solution
-from sccl.core.sketch import Sketch
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import JudgeError, UnreachableError, unknown_name
@@ -25,6 +24,7 @@ from sccl.synth.common.contract import (
     check_request,
 )
 from sccl.synth.common.reachability import unreachable_error
+from sccl.synth.sketches.sketch import Sketch
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule

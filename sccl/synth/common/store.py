@@ -307,7 +307,7 @@ class Store:
             InputError: The file is damaged.
         """
         if not start or not all(c in "0123456789abcdef" for c in start):
-            raise ParameterError(f"{start!r} is no start of a digest; see 'sccl doctor cache list'")
+            raise ParameterError(f"{start!r} is no start of a digest; see 'sccl doctor cache'")
         matches = self._select(
             "SELECT instance, solver, question, content FROM verdicts WHERE instance LIKE ? "
             "ORDER BY solver",
@@ -318,7 +318,7 @@ class Store:
             how = "several instances" if matches else "no instance"
             raise ParameterError(
                 f"{self.path} has {how} of a digest that starts with {start!r}; "
-                "see 'sccl doctor cache list'"
+                "see 'sccl doctor cache'"
             )
         rows = []
         for key, solver, question, content in matches:

@@ -29,7 +29,7 @@ class VerdictPart(Part, frozen=True, kw_only=True):
 
 
 class StoreLsOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl doctor cache list'."""
+    """The JSON output of 'sccl doctor cache'."""
 
     kind: Literal["store-ls"] = "store-ls"
     store: FileText
@@ -37,7 +37,7 @@ class StoreLsOutput(Output, frozen=True, kw_only=True):
 
 
 class StoreShowOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl doctor cache show'."""
+    """The JSON output of 'sccl doctor cache DIGEST'."""
 
     kind: Literal["store-show"] = "store-show"
     instance: InstanceWire
@@ -45,14 +45,14 @@ class StoreShowOutput(Output, frozen=True, kw_only=True):
 
 
 class StoreExportOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl doctor cache export'."""
+    """The JSON output of 'sccl doctor cache DIGEST -o FILE'."""
 
     kind: Literal["store-export"] = "store-export"
     file: FileText
 
 
 class StoreGcOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl doctor cache clear'."""
+    """The JSON output of 'sccl doctor cache --delete-all'."""
 
     kind: Literal["store-gc"] = "store-gc"
     store: FileText

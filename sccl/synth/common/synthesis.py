@@ -17,14 +17,11 @@ from msgspec import Meta
 
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaText
-from sccl.core.files.bandwidths import bandwidth_from_text, bandwidth_to_wire, load_bandwidth
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.schedule_shapes import VariableBandwidthWire
 from sccl.core.files.shapes import Count, FileText, Seconds
-from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.outcome import Solution, best_plan
 from sccl.core.sizes import check_divides, parse_size
-from sccl.core.sketch import Sketch
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -33,6 +30,13 @@ from sccl.synth.common import registry
 from sccl.synth.common.contract import Notify, Options, Request, Synthesizer
 from sccl.synth.common.problem import CollectiveProblem, build_spec
 from sccl.synth.common.settings import build_effort
+from sccl.synth.network.bandwidth_files import (
+    bandwidth_from_text,
+    bandwidth_to_wire,
+    load_bandwidth,
+)
+from sccl.synth.sketches.sketch import Sketch
+from sccl.synth.sketches.sketch_files import load_sketch, sketch_to_wire
 
 if TYPE_CHECKING:
     from sccl.core.packed_schedule import AnySchedule

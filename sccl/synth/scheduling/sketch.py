@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from sccl.core.collective import Collective
 from sccl.core.formatting import format_count
-from sccl.core.sketch import HyperedgePolicy, RelayPattern, Rotation, Sketch
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, TopologyError
 from sccl.synth.limits import MAX_REQUESTED
@@ -26,6 +25,7 @@ from sccl.synth.scheduling.sketch_symmetry import (
     sketch_violation,
     switch_violation,
 )
+from sccl.synth.sketches.sketch import HyperedgePolicy, RelayPattern, Rotation, Sketch
 from sccl.topo.symmetry.permutations import Permutation, map_ranks
 
 

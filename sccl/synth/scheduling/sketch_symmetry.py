@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.sketch import RelayRules, Sketch
 from sccl.core.topology import Topology
+from sccl.synth.sketches.sketch import RelayRules, Sketch
 
 RouteFactors = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 """From where to where each goes, as a sketch speaks of it, and how much slower it is taken. 0: not

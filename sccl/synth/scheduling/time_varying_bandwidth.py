@@ -21,9 +21,9 @@ from math import ceil, floor
 
 from sccl.core.clock import MAX_TICKS, PS_PER_US, AlphaModel, Clock
 from sccl.core.topology import Topology
-from sccl.core.variable_bandwidth import StepFunction, VariableBandwidth
 from sccl.synth.limits import INFINITE
 from sccl.synth.network.routes import Routes
+from sccl.synth.network.variable_bandwidth import StepFunction, VariableBandwidth
 
 
 class TransferCurve:

@@ -18,7 +18,13 @@ from sccl.core.frontier import ClassFrontier, Point, SweepFrontier
 from sccl.core.instance import Candidate, Instance, SweepRange
 from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind, StopReason
-from sccl.core.sweep_events import (
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError, SolverError, TooLargeError
+from sccl.prove.bounds.lower_bounds import lower_bounds
+from sccl.synth.common.candidates import choose_k, last_step, scope_text
+from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
+from sccl.synth.common.sweep_events import (
     BoundsComputed,
     LimitComputed,
     LimitStarted,
@@ -27,12 +33,6 @@ from sccl.core.sweep_events import (
     QueryStarted,
     SweepEvent,
 )
-from sccl.core.symmetric import AnyAlgorithm
-from sccl.core.topology import Topology
-from sccl.errors import ParameterError, SolverError, TooLargeError
-from sccl.prove.bounds.lower_bounds import lower_bounds
-from sccl.synth.common.candidates import choose_k, last_step, scope_text
-from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
 from sccl.synth.constructions import construct_algorithm, cost_without_search
 from sccl.synth.limits import MAX_PROGRAM_RANKS, MAX_SMALL_RANKS
 from sccl.synth.syncoll.pareto import (

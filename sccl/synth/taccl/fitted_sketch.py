@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from sccl.collectives import Spec, dual_of
 from sccl.core.clock import Clock
 from sccl.core.ids import Edge
-from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, UnreachableError
+from sccl.synth.sketches.sketch import Sketch
 
 DEFAULT_BYTES = 10**6
 """Bytes of a chunk when routes are counted without times."""

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.sketch_shapes import SketchWire
 from sccl.synth.common import contract
 from sccl.synth.common.contract import Feature
+from sccl.synth.sketches.sketch_shapes import SketchWire
 
 NAME = "taccl"
 SOURCE = "Shah et al., TACCL, NSDI 2023, section 5 and appendix B"

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sccl.core.files.shapes import FileText, Part
-from sccl.core.files.sketch_shapes import SketchWire
 from sccl.synth.common.synthesis import AUTO, Synthesis, SynthesisOutput, synthesis_output
+from sccl.synth.sketches.sketch_shapes import SketchWire
 
 
 class TacclPhasePart(Part, frozen=True, kw_only=True):

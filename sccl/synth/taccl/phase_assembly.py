@@ -8,12 +8,12 @@ from sccl.core.bound import Bound, Measure
 from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.formatting import format_count
 from sccl.core.outcome import Solution
-from sccl.core.sketch import Sketch
 from sccl.prove.bounds.time_cuts import MAX_RANKS, completion_time_bound
 from sccl.synth.common.reduction import Phase, Reduction
 from sccl.synth.scheduling.bounds import chunk_sizes
 from sccl.synth.scheduling.problem import build_problem
 from sccl.synth.scheduling.sketch import MachineSketch
+from sccl.synth.sketches.sketch import Sketch
 from sccl.synth.taccl.batches import batch_schedule
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase_steps import GapCallback, SketchedPhase

@@ -8,16 +8,16 @@ from fractions import Fraction
 import msgspec
 
 from sccl.collectives import dual_of
-from sccl.core.files.sketch_shapes import SketchWire
-from sccl.core.files.sketches import sketch_from_wire, sketch_to_wire
 from sccl.core.outcome import Inconclusive, Outcome, Solution
-from sccl.core.sketch import Sketch
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import ParameterError, TooLargeError
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.common.reduction import reduce_request
 from sccl.synth.limits import EFFORT_PARTS
+from sccl.synth.sketches.sketch import Sketch
+from sccl.synth.sketches.sketch_files import sketch_from_wire, sketch_to_wire
+from sccl.synth.sketches.sketch_shapes import SketchWire
 from sccl.synth.taccl.options import Options
 from sccl.synth.taccl.phase_assembly import (
     any_chunks_bound,

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.sketch import HyperedgePolicy
 from sccl.core.topology import UNREACHED, distances
 from sccl.errors import UnreachableError
 from sccl.solvers import cpsat
@@ -29,6 +28,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth.limits import INFINITE, MAX_LOAD, MAX_SMALL_MODEL, MAX_VARIABLES
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import SchedulingProblem
+from sccl.synth.sketches.sketch import HyperedgePolicy
 from sccl.synth.taccl.greedy_routes import ChunkRoutes, find_greedy_routes, relaxed_makespan
 
 STRATEGY = cpsat.Strategy(conflicts=4000)

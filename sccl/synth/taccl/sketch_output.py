@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from sccl.core.files.json_text import digest
 from sccl.core.files.outputs import Output, question_digests
 from sccl.core.files.shapes import Count, FileText
-from sccl.core.files.sketches import load_sketch, sketch_to_wire
-from sccl.core.sketch import Sketch
 from sccl.errors import ParameterError
 from sccl.synth.common.problem import build_spec, optional_machine
+from sccl.synth.sketches.sketch import Sketch
+from sccl.synth.sketches.sketch_files import load_sketch, sketch_to_wire
 from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks, fit_sketch, sketched_chunks
 from sccl.synth.taccl.sketch_sentences import sketch_sentences
 
 
-class FittedSketchOutput(Output, frozen=True, kw_only=True):
-    """A sketch, in numbers."""
+class SketchOutput(Output, frozen=True, kw_only=True):
+    """The JSON output of 'sccl synth sketch'."""
 
+    kind: Literal["sketch-explain"] = "sketch-explain"
     name: str
     nodes: Count
     chunks: Annotated[Count, Meta(description="Chunks per part of a rank's input or output.")]
@@ -43,28 +44,12 @@ class FittedSketchOutput(Output, frozen=True, kw_only=True):
     planned_chunks: Annotated[
         int | None, Meta(description="Number of chunks that represent the others.")
     ]
-
-
-class SketchCheckOutput(FittedSketchOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl synth sketch check'."""
-
-    kind: Literal["sketch-check"] = "sketch-check"
-
-
-class SketchExplainOutput(FittedSketchOutput, frozen=True, kw_only=True):
-    """The JSON output of 'sccl synth sketch explain'."""
-
-    kind: Literal["sketch-explain"] = "sketch-explain"
-    sentences: tuple[str, ...]
-
-
-class SketchDrawOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl synth sketch draw'."""
-
-    kind: Literal["sketch-draw"] = "sketch-draw"
-    name: str
-    topology: str
-    file: FileText
+    sentences: Annotated[
+        tuple[str, ...],
+        Meta(description="Transfers that it allows and forbids; empty without a machine."),
+    ]
+    file: Annotated[FileText | None, Meta(description="Written sketch, in sccl's format; or null.")]
+    plot: Annotated[FileText | None, Meta(description="The picture, if any.")]
 
 
 def load_fit(
@@ -97,42 +82,36 @@ def sketched_chunks_for(
     return sketched_chunks(fit, build_spec(fit.topology, collective, root))
 
 
-def input_digests(sketch: Sketch, fit: FittedSketch | None) -> dict[str, str]:
-    """Return the digests of a sketch and of its machine, if there is one."""
+def sketch_output(
+    sketch: Sketch,
+    fit: FittedSketch | None,
+    chunks: SketchedChunks | None,
+    file: Path | None,
+    plot: Path | None,
+) -> SketchOutput:
+    """Return the JSON output.
+
+    Args:
+        sketch: Sketch.
+        fit: Sketch on a machine, if one is given.
+        chunks: Planned chunks of a collective, if one is given.
+        file: File of the sketch in sccl's format, if it was written.
+        plot: File of the picture, if it was drawn.
+    """
     digests = {"sketch": digest(sketch_to_wire(sketch))}
-    return digests | ({} if fit is None else question_digests(fit.topology))
-
-
-def check_output(
-    sketch: Sketch, fit: FittedSketch | None, chunks: SketchedChunks | None
-) -> SketchCheckOutput:
-    """Return the JSON output."""
-    return SketchCheckOutput(
-        inputs=input_digests(sketch, fit), **_sketch_fields(sketch, fit, chunks)
+    return SketchOutput(
+        inputs=digests | ({} if fit is None else question_digests(fit.topology)),
+        name=sketch.name,
+        nodes=sketch.nodes,
+        chunks=sketch.chunks,
+        topology=None if fit is None else fit.topology.name,
+        within=None if fit is None else fit.count_routes(between=False),
+        between=None if fit is None else fit.count_routes(between=True),
+        symmetries=None if fit is None else fit.symmetries,
+        collective=None if chunks is None else chunks.collective,
+        collective_chunks=None if chunks is None else chunks.chunks,
+        planned_chunks=None if chunks is None else chunks.planned,
+        sentences=() if fit is None else tuple(sketch_sentences(fit, chunks)),
+        file=None if file is None else str(file),
+        plot=None if plot is None else str(plot),
     )
-
-
-def explain_output(fit: FittedSketch, chunks: SketchedChunks | None) -> SketchExplainOutput:
-    """Return the JSON output, with a description in sentences."""
-    return SketchExplainOutput(
-        inputs=input_digests(fit.sketch, fit),
-        sentences=tuple(sketch_sentences(fit, chunks)),
-        **_sketch_fields(fit.sketch, fit, chunks),
-    )
-
-
-def _sketch_fields(
-    sketch: Sketch, fit: FittedSketch | None, chunks: SketchedChunks | None
-) -> dict[str, Any]:
-    return {
-        "name": sketch.name,
-        "nodes": sketch.nodes,
-        "chunks": sketch.chunks,
-        "topology": fit and fit.topology.name,
-        "within": fit and fit.count_routes(between=False),
-        "between": fit and fit.count_routes(between=True),
-        "symmetries": fit and fit.symmetries,
-        "collective": chunks and chunks.collective,
-        "collective_chunks": chunks and chunks.chunks,
-        "planned_chunks": chunks and chunks.planned,
-    }

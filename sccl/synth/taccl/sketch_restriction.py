@@ -23,13 +23,13 @@ from sccl.core.clock import Clock
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import Schedule, ScheduleFilter
-from sccl.core.sketch import HyperedgePolicy, Sketch
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, TopologyError, UnreachableError
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Feature, Notify, Request, Synthesizer
 from sccl.synth.network.routes import build_routes
 from sccl.synth.scheduling.sketch import MachineSketch
+from sccl.synth.sketches.sketch import HyperedgePolicy, Sketch
 
 LinkPath = tuple[int, ...]
 """Links of a machine, one after the other."""

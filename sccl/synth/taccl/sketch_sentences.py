@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from sccl.core.cost import format_bytes
 from sccl.core.formatting import format_count, format_runs
-from sccl.core.sketch import HyperedgePolicy, RelayPattern, RelayRules, Sketch
+from sccl.synth.sketches.sketch import HyperedgePolicy, RelayPattern, RelayRules, Sketch
 from sccl.synth.taccl.fitted_sketch import FittedSketch, SketchedChunks
 
 _POLICIES = {

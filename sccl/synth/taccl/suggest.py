@@ -15,12 +15,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
 from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.synth.common.contract import Request
 from sccl.synth.network.routes import Routes, build_routes
 from sccl.synth.scheduling.sketch import MachineSketch
+from sccl.synth.sketches.sketch import (
+    Hyperedge,
+    HyperedgePolicy,
+    RelayPattern,
+    RelayRules,
+    Rotation,
+    Sketch,
+)
 
 MAX_CHUNKS = 8
 """Chunks into which a part is cut. Models grow in proportion."""

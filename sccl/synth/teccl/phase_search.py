@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.files.bandwidths import bandwidth_from_wire
 from sccl.core.stop import NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
@@ -25,6 +24,7 @@ from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import Request
 from sccl.synth.limits import INFINITE, MAX_INTERVALS, MAX_SENDS
+from sccl.synth.network.bandwidth_files import bandwidth_from_wire
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.bounds import chunk_sizes, compute_lower_bound

@@ -19,7 +19,6 @@ from msgspec import structs
 
 from sccl.core.bound import Bound, Measure
 from sccl.core.clock import PS_PER_US, Clock
-from sccl.core.files.bandwidths import bandwidth_from_wire
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.schedule import Schedule
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
@@ -28,6 +27,7 @@ from sccl.errors import TooLargeError, UnreachableError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
 from sccl.synth.common.contract import Notify, Request
 from sccl.synth.limits import EFFORT_PARTS, INFINITE, MAX_MODEL, MIN_SHARE, STEP_EFFORT
+from sccl.synth.network.bandwidth_files import bandwidth_from_wire
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import serial_schedule

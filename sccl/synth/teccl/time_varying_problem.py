@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from sccl.core.clock import Clock
-from sccl.core.variable_bandwidth import VariableBandwidth
 from sccl.errors import ParameterError
 from sccl.synth.network.routes import build_routes
 from sccl.synth.network.transfer_rows import TransferRows
 from sccl.synth.network.transfers import Sends
+from sccl.synth.network.variable_bandwidth import VariableBandwidth
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.scheduling.resource_uses import common_capacities, find_route_uses
 from sccl.synth.scheduling.time_varying_bandwidth import VaryingRoutes

@@ -29,9 +29,9 @@ import numpy as np
 from sccl.core.arrays import FloatArray
 from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
-from sccl.core.measurements import LinkTiming, Measurements, RepetitionStatistic
 from sccl.core.topology import Link, Topology, check_cost, link_name
 from sccl.errors import ParameterError
+from sccl.topo.profiles.measurements import LinkTiming, Measurements, RepetitionStatistic
 
 
 def build_measured_machine(

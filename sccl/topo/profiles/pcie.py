@@ -22,17 +22,17 @@ from msgspec import Meta
 
 from sccl.collectives import named_spec
 from sccl.core.files.json_text import file_digest
-from sccl.core.files.measurements import load_pcie
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count
-from sccl.core.measurements import (
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.topo.profiles.measurement_files import load_pcie
+from sccl.topo.profiles.measurements import (
     PcieHierarchy,
     PcieMeasurements,
     nic_copy_name,
     paired_copies_name,
 )
-from sccl.core.topology import Topology
-from sccl.errors import ParameterError
 from sccl.topo.symmetry.permutations import Permutation, compose, identity_permutation
 
 GAP = math.sqrt(2)

@@ -49,8 +49,8 @@ class CallDescription:
     """A call.
 
     Attributes:
-        collective: Name in :data:`~sccl.core.workload_ops.COLLECTIVES`. A barrier is an allreduce
-            of one byte. Empty: a point-to-point call.
+        collective: Name in :data:`~sccl.training.types.workload_ops.COLLECTIVES`. A barrier is an
+            allreduce of one byte. Empty: a point-to-point call.
         inputs: Input tensors, in the order of ranks if there is one for each.
         got: Output tensors, in the same order. For an allreduce they are the inputs.
         root: Place of the root in the group.

@@ -17,8 +17,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from sccl.core.workload_ops import MAX_OP_US
 from sccl.torch_backend.control.ledger import Ledger
+from sccl.training.types.workload_ops import MAX_OP_US
 
 CONSECUTIVE_ITERATIONS = 20
 """Number of consecutive iterations that must support an action."""

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import digest, to_text
-from sccl.core.files.training_plans import training_plan_to_wire
-from sccl.core.files.workloads import workload_to_wire
-from sccl.core.motif import Motif
 from sccl.core.sizes import ITEM_BYTES
-from sccl.core.workload_ops import CommOp, HostAction
 from sccl.errors import InputError, JudgeError, ParameterError
 from sccl.torch_backend.script import PlanScript, ScriptMotif, ScriptOp, find_script_fault
+from sccl.training.files.training_plans import training_plan_to_wire
+from sccl.training.files.workloads import workload_to_wire
 from sccl.training.plan_files import load_training_files, training_faults
+from sccl.training.types.motif import Motif
+from sccl.training.types.workload_ops import CommOp, HostAction
 
 if TYPE_CHECKING:
-    from sccl.core.training_plan import OptionMotif, TrainingPlan
     from sccl.training.options.motif_costs import MotifPlanner
+    from sccl.training.types.training_plan import OptionMotif, TrainingPlan
 
 _NATIVE = {
     "allgather": ("direct", "ring"),

@@ -19,9 +19,6 @@ from sccl.core.cost import format_duration
 from sccl.core.files.json_text import parse
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, Part
-from sccl.core.files.training_plan_shapes import TrainingPlanWire
-from sccl.core.files.training_plans import training_plan_from_wire
-from sccl.core.training_plan import TrainingPlan
 from sccl.errors import InputError, ScclError, ToolError
 from sccl.solvers.process_control import last_line, start_process
 from sccl.topo import resolve_topology
@@ -40,7 +37,10 @@ from sccl.torch_backend.control import (
 )
 from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import PlanScript, format_script, parse_script
+from sccl.training.files.training_plan_shapes import TrainingPlanWire
+from sccl.training.files.training_plans import training_plan_from_wire
 from sccl.training.plan_files import load_training_files, training_digests, training_faults
+from sccl.training.types.training_plan import TrainingPlan
 
 PLAN_FILE, COSTS_FILE, RESULT_FILE = "plan.json", "costs.csv", "found.json"
 """Files of :mod:`sccl.torch_backend.jobs.replan_worker`: the active plan, measured times of its

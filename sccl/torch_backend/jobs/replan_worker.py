@@ -7,9 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from sccl.core.fabric import Channel, Fabric
 from sccl.core.files.disk import write_bytes_atomically
-from sccl.core.training_plan import TrainingPlan
 from sccl.torch_backend.jobs.controller import (
     COSTS_FILE,
     PLAN_FILE,
@@ -23,6 +21,8 @@ from sccl.training.options.motif_planner import build_motif_planner
 from sccl.training.plan_files import load_cost_table
 from sccl.training.plan_step import plan_training
 from sccl.training.planner import PlanSettings
+from sccl.training.types.fabric import Channel, Fabric
+from sccl.training.types.training_plan import TrainingPlan
 
 _NICENESS = 10
 

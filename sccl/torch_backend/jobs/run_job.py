@@ -16,11 +16,11 @@ from msgspec import Meta
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import FileText
-from sccl.core.files.workload_shapes import WorkloadWire
-from sccl.core.files.workloads import workload_to_wire
 from sccl.errors import InputError, ScclWarning, ToolError
 from sccl.runtime.command_sessions import run_session
 from sccl.torch_backend.script import format_script
+from sccl.training.files.workload_shapes import WorkloadWire
+from sccl.training.files.workloads import workload_to_wire
 from sccl.training.traces import TraceHints
 from sccl.training.workload_outputs import ImportedWorkload, import_workload
 

@@ -19,14 +19,14 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
-from sccl.core.merges import merge_collectives
-from sccl.core.training_plan import Option, OptionMotif
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
 from sccl.training.options.merge_candidates import MergeGroup, list_merge_groups
 from sccl.training.options.option_catalog import OptionCatalog
 from sccl.training.scheduling.workload_problem import PlanningJob
+from sccl.training.types.merges import merge_collectives
+from sccl.training.types.training_plan import Option, OptionMotif
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp
 
 
 def merge_ops(workload: Workload, row: MergeGroup) -> CommOp:

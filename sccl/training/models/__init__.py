@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from sccl.core.workload import Workload
 from sccl.errors import ParameterError, unknown_name
 from sccl.training.models.convolutional import ConvolutionalJob, generate_convolutional
 from sccl.training.models.dlrm import DlrmJob, generate_dlrm
@@ -14,6 +13,7 @@ from sccl.training.models.moe import MoeJob, generate_moe
 from sccl.training.models.parallelism import ParallelJob, Processor, option_name, parse_widths
 from sccl.training.models.presets import PRESETS, find_preset
 from sccl.training.models.transformer import RECOMPUTE, TransformerJob, generate_transformer
+from sccl.training.types.workload import Workload
 
 __all__ = [
     "FAMILIES",

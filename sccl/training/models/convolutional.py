@@ -13,7 +13,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sccl.core.workload import Workload
 from sccl.errors import ParameterError
 from sccl.training.models.parallelism import (
     ParallelJob,
@@ -23,6 +22,7 @@ from sccl.training.models.parallelism import (
     source_text,
 )
 from sccl.training.models.pipeline_stages import BlockCompute, ModelBlock, generate_stages
+from sccl.training.types.workload import Workload
 
 _STEM = 32
 """Width of the first convolution. Like each stage, it halves the height and width of pictures."""

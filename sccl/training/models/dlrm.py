@@ -16,8 +16,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import MAX_JOB_RANKS, CommOp
 from sccl.errors import ParameterError
 from sccl.training.models.parallelism import (
     OPTIMIZER_BYTES,
@@ -28,6 +26,8 @@ from sccl.training.models.parallelism import (
     source_text,
 )
 from sccl.training.models.program_writer import RoleWriter, WorkloadWriter, build_call
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import MAX_JOB_RANKS, CommOp
 
 INDEX = "int64"
 

@@ -14,7 +14,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sccl.core.workload import Workload
 from sccl.errors import ParameterError
 from sccl.training.models.parallelism import (
     RankLayout,
@@ -39,6 +38,7 @@ from sccl.training.models.transformer import (
     recomputation_steps,
     tensor_parallel_steps,
 )
+from sccl.training.types.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)

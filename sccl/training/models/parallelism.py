@@ -16,8 +16,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from sccl.core.sizes import ITEM_BYTES
-from sccl.core.workload_ops import MAX_ELEMENTS, MAX_JOB_RANKS
 from sccl.errors import ParameterError, TooLargeError
+from sccl.training.types.workload_ops import MAX_ELEMENTS, MAX_JOB_RANKS
 
 MAX_MEMBERS = 2**24
 """Largest number of ranks in the groups of all collectives together."""
@@ -80,7 +80,7 @@ def round_up(number: int, of: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Processor:
-    """The processor of each rank. Fields are options of users (:mod:`sccl.core.option_fields`)."""
+    """The processor of each rank. Fields are options of users (:mod:`sccl.api.option_fields`)."""
 
     dtype: Annotated[
         str,

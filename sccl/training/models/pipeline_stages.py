@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp
 from sccl.training.models.parallelism import (
     OPTIMIZER_BYTES,
     Groups,
@@ -22,6 +20,8 @@ from sccl.training.models.parallelism import (
     round_up,
 )
 from sccl.training.models.program_writer import RoleWriter, WorkloadWriter, build_call
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp
 
 
 class RankSet(StrEnum):

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
+from sccl.errors import InputError, TooLargeError
+from sccl.training.models.parallelism import MAX_MEMBERS, Groups
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
     AnyOp,
     CommOp,
     ComputeOp,
@@ -20,8 +22,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.errors import InputError, TooLargeError
-from sccl.training.models.parallelism import MAX_MEMBERS, Groups
 
 STREAM = "compute"
 

@@ -15,7 +15,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sccl.core.workload import Workload
 from sccl.errors import ParameterError
 from sccl.training.models.parallelism import (
     MODEL_VARIANT,
@@ -34,6 +33,7 @@ from sccl.training.models.pipeline_stages import (
     RankSet,
     generate_stages,
 )
+from sccl.training.types.workload import Workload
 
 RECOMPUTE = ("none", "selective", "full")
 

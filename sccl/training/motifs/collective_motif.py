@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, chain, pairwise
 
-from sccl.core.motif import FULL_CELL, Motif, MotifShare
 from sccl.errors import ParameterError, unknown_name
+from sccl.training.types.motif import FULL_CELL, Motif, MotifShare
 
 ROOTED = frozenset({"broadcast", "gather", "reduce", "scatter"})
 OWNED = frozenset({"allgather", "gather", "reducescatter", "scatter"})

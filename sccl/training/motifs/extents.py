@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
-from sccl.core.motif import Motif, MotifShare
+from sccl.training.types.motif import Motif, MotifShare
 
 
 def spans_of(motif: Motif) -> IntArray:

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray, UInt64Array
-from sccl.core.motif import Motif
 from sccl.errors import ParameterError
 from sccl.training.motifs.collective_motif import total_elements
 from sccl.training.motifs.extents import list_exchanges
+from sccl.training.types.motif import Motif
 
 MAX_STATES = 2**23
 """Largest number of reads and writes of pieces by all ranks."""

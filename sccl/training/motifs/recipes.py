@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sccl.core.formatting import format_count
-from sccl.core.motif import Motif
 from sccl.errors import ParameterError, unknown_name
 from sccl.training.motifs.collective_motif import merge_collectives
 from sccl.training.motifs.extents import do_overlap, element_count, execution_work, spans_of
@@ -25,6 +24,7 @@ from sccl.training.motifs.splitting_rules import (
     Number,
     split_by_weights,
 )
+from sccl.training.types.motif import Motif
 
 MAX_MOTIFS = 4096
 MAX_TEXT = 400

@@ -21,10 +21,10 @@ from fractions import Fraction
 from itertools import accumulate, chain, pairwise
 from typing import TypeVar
 
-from sccl.core.motif import FULL_CELL, Motif, MotifShare
 from sccl.errors import ParameterError
 from sccl.training.motifs.collective_motif import NAMES, even_offsets
 from sccl.training.motifs.motif_judge import check_work
+from sccl.training.types.motif import FULL_CELL, Motif, MotifShare
 
 Motifs = tuple[Motif, ...]
 """Motifs. The predecessors of a motif are indices in the tuple."""

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from sccl.core.arrays import IntArray
-from sccl.core.training_plan import FULL_LOAD
 from sccl.training.options.motif_costs import MotifCost
+from sccl.training.types.training_plan import FULL_LOAD
 
 _MAX_SLOWDOWN = 8
 """Options slower than the fastest by this factor are dropped."""

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
-from sccl.core.motif import Motif, MotifShare
 from sccl.core.topology import Topology
 from sccl.training.motifs.collective_motif import NAMES, even_offsets
 from sccl.training.motifs.extents import cells_of, floor_part, list_exchanges
+from sccl.training.types.motif import Motif, MotifShare
 
 _MAX_RANKS = 16
 """Largest number of ranks of a group for which a ring along links is searched."""

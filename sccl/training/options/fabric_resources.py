@@ -22,12 +22,12 @@ from fractions import Fraction
 import numpy as np
 
 from sccl.core.arrays import IntArray
-from sccl.core.fabric import Channel, Fabric
 from sccl.core.ids import Edge
 from sccl.core.topology import Link, Topology
-from sccl.core.training_plan import FULL_LOAD
 from sccl.errors import ParameterError
 from sccl.topo.degrade import remove_parts
+from sccl.training.types.fabric import Channel, Fabric
+from sccl.training.types.training_plan import FULL_LOAD
 
 PipeKind = tuple[object, ...]
 """Key of equal pipes: their common name and properties."""

@@ -17,11 +17,11 @@ from hashlib import sha256
 from io import StringIO
 from math import exp, log
 
-from sccl.core.motif import Motif
-from sccl.core.workload_ops import COLLECTIVES, MAX_OP_US
 from sccl.errors import FormatError, ParameterError, unknown_name
 from sccl.training.motifs import buffer_elements
 from sccl.training.options.carriers import CARRIERS
+from sccl.training.types.motif import Motif
+from sccl.training.types.workload_ops import COLLECTIVES, MAX_OP_US
 
 COLUMNS = ("collective", "option", "ranks", "bytes", "us")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from sccl.core.merges import merge_collectives, merged_id_rows
-from sccl.core.training_plan import TrainingPlan
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError, ParameterError
 from sccl.training.scheduling.workload_problem import workload_waits
+from sccl.training.types.merges import merge_collectives, merged_id_rows
+from sccl.training.types.training_plan import TrainingPlan
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp
 
 _MIN_BYTES = 2**16
 """Smallest size limit in bytes for which groups are formed."""

@@ -4,9 +4,9 @@ A pipe is a link, a shared bandwidth, or the streams of a rank. A carrier gives 
 ranks in steps, and a step ends with its last message. Each message takes the fastest route. Its
 time is the sum of the latencies of its links, plus the time of the fullest pipe on its route for
 all data of the step. If ranks forward the message, its own time on the other hops is added. If many
-ranks send to one rank at once (:class:`~sccl.core.fabric.Incast`), more bytes are sent on the whole
-route. A synthesizer receives the motif as a pattern of chunks, and the duration is that of its
-schedule.
+ranks send to one rank at once (:class:`~sccl.training.types.fabric.Incast`), more bytes are sent on
+the whole route. A synthesizer receives the motif as a pattern of chunks, and the duration is that
+of its schedule.
 """
 
 from __future__ import annotations
@@ -23,11 +23,8 @@ from sccl.collectives import Spec
 from sccl.core.arrays import IntArray
 from sccl.core.clock import PS_PER_US
 from sccl.core.collective import Relation, RelationKind
-from sccl.core.fabric import Channel, Fabric, SharedBudget
-from sccl.core.motif import Motif
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology, to_ranks
-from sccl.core.training_plan import FULL_LOAD
 from sccl.errors import ParameterError
 from sccl.training.fabric_messages import link_bytes
 from sccl.training.motifs import apply_recipe, parse_recipe
@@ -36,6 +33,9 @@ from sccl.training.options.carriers import LinkedRings, MotifCarrier, Transfers
 from sccl.training.options.fabric_resources import ResidualChannel, build_pipes, stream_load
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.message_routes import FastestRoutes
+from sccl.training.types.fabric import Channel, Fabric, SharedBudget
+from sccl.training.types.motif import Motif
+from sccl.training.types.training_plan import FULL_LOAD
 
 PlanFunction = Callable[[Topology, Spec, int], Schedule]
 """Function from a machine, a collective, and the bytes of a chunk to a schedule."""

@@ -17,12 +17,7 @@ from itertools import islice, zip_longest
 from typing import TypeVar
 
 from sccl.core.arrays import IntArray
-from sccl.core.fabric import Fabric
-from sccl.core.motif import Motif
 from sccl.core.sizes import ITEM_BYTES
-from sccl.core.training_plan import Option, OptionMotif, RefusedRecipe
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError, ParameterError
 from sccl.training.options.candidate_options import (
     CandidateOption,
@@ -40,6 +35,11 @@ from sccl.training.options.fabric_resources import (
 from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR
 from sccl.training.options.motif_costs import MotifCost, MotifPlanner
 from sccl.training.options.option_enumeration import OptionEnumerator, OptionSettings
+from sccl.training.types.fabric import Fabric
+from sccl.training.types.motif import Motif
+from sccl.training.types.training_plan import Option, OptionMotif, RefusedRecipe
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp
 
 __all__ = ["JobOptions", "OptionSettings", "find_options"]
 

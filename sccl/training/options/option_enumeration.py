@@ -11,12 +11,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, groupby, product
 
-from sccl.core.fabric import Fabric
-from sccl.core.motif import Motif
 from sccl.core.sizes import ITEM_BYTES
 from sccl.core.topology import Topology
-from sccl.core.training_plan import Option
-from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError, ParameterError
 from sccl.training.motifs import (
     MERGE,
@@ -30,6 +26,10 @@ from sccl.training.options.candidate_options import CandidateOption
 from sccl.training.options.carriers import CARRIERS
 from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR, CostTable
 from sccl.training.options.motif_costs import MotifCost, MotifCosts, MotifPlanner
+from sccl.training.types.fabric import Fabric
+from sccl.training.types.motif import Motif
+from sccl.training.types.training_plan import Option
+from sccl.training.types.workload_ops import CommOp
 
 CarryFunction = Callable[[Motif], tuple[int, str, MotifCost]]
 """Function from a motif to its channel, its carrier, and its cost."""

@@ -11,9 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sccl.core.merges import merge_collectives
-from sccl.core.training_plan import TrainingPlan
-from sccl.core.workload import Workload
 from sccl.errors import InputError
 from sccl.training.bounds.merge_relaxation import groups_with_options, relax_merges
 from sccl.training.options.merge_candidates import MergeGroup, can_merge, list_merge_candidates
@@ -21,6 +18,9 @@ from sccl.training.planner import Planner, check_bound_holds
 from sccl.training.scheduling.plan_search import MAX_WINDOWS, initial_plans
 from sccl.training.scheduling.steady_state import find_steady_state
 from sccl.training.scheduling.workload_problem import PlanningJob
+from sccl.training.types.merges import merge_collectives
+from sccl.training.types.training_plan import TrainingPlan
+from sccl.training.types.workload import Workload
 
 _MAX_TRIES = 48
 """Largest number of selections of groups that are evaluated by rules."""

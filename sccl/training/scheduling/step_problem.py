@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sccl.core.arrays import IntArray
-from sccl.core.training_plan import isolated_finish
 from sccl.errors import ParameterError
+from sccl.training.types.training_plan import isolated_finish
 
 FULL_SHARE = 1000
 """Capacity of a resource, in shares."""

@@ -18,9 +18,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sccl.core.cost import format_bytes
-from sccl.core.training_plan import FULL_LOAD, Issue, Option, TrainingPlan
-from sccl.core.workload import Workload, find_cycle
-from sccl.core.workload_ops import CommOp, ComputeOp, Dependency, HostAction, Role
 from sccl.errors import InputError, ParameterError
 from sccl.training.scheduling.step_problem import (
     FULL_SHARE,
@@ -32,6 +29,9 @@ from sccl.training.scheduling.step_problem import (
     StepOption,
     StepProblem,
 )
+from sccl.training.types.training_plan import FULL_LOAD, Issue, Option, TrainingPlan
+from sccl.training.types.workload import Workload, find_cycle
+from sccl.training.types.workload_ops import CommOp, ComputeOp, Dependency, HostAction, Role
 
 assert FULL_SHARE == FULL_LOAD
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sccl.core.formatting import format_count
-from sccl.core.workload_ops import BLOCK_COLLECTIVES, COMBINING, MAX_LAG, ROOTED, CommOp
 from sccl.errors import FormatError, InputError, ParameterError, TooLargeError
 from sccl.training.traces.readers.reader_contract import (
     Kernel,
@@ -21,6 +20,7 @@ from sccl.training.traces.readers.reader_contract import (
     TracedCall,
     TracedWait,
 )
+from sccl.training.types.workload_ops import BLOCK_COLLECTIVES, COMBINING, MAX_LAG, ROOTED, CommOp
 
 _MAX_MEMBERS = 2**23
 """Largest number of group members over all calls, as protection from malicious traces."""
@@ -168,7 +168,7 @@ def _call_word(call: TracedCall) -> str:
 
 
 def _buffer_elements(call: TracedCall, ranks: int) -> int | None:
-    """Return the elements of the largest buffer. See :class:`~sccl.core.workload_ops.CommOp`."""
+    """Return the elements of the largest buffer."""
     blocks = [
         None if count is None else count * ranks
         for count in (call.input_elements, call.output_elements)

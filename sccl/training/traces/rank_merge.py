@@ -14,17 +14,6 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from sccl.core.formatting import format_count
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
-    AnyOp,
-    CommOp,
-    ComputeOp,
-    Dependency,
-    HostAction,
-    HostEvent,
-    HostProgram,
-    Role,
-)
 from sccl.errors import FormatError, ParameterError
 from sccl.training.traces.collective_calls import (
     MergedCalls,
@@ -35,6 +24,17 @@ from sccl.training.traces.collective_calls import (
     merge_calls,
 )
 from sccl.training.traces.readers.reader_contract import HOST, Kernel, RankTrace, StreamEvent
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
+    AnyOp,
+    CommOp,
+    ComputeOp,
+    Dependency,
+    HostAction,
+    HostEvent,
+    HostProgram,
+    Role,
+)
 
 _Program = tuple[tuple[HostEvent, ...], tuple[bool, ...], tuple[tuple[int, StreamEvent], ...]]
 """Key of ranks with equal programs: the lines, whether each call sends to one rank (senders and

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sccl.core.formatting import format_count
-from sccl.core.workload import Workload
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.training.traces import readers
 from sccl.training.traces.rank_merge import merge_ranks
@@ -32,6 +31,7 @@ from sccl.training.traces.trace_completion import (
     read_group_list,
     resolve_named_groups,
 )
+from sccl.training.types.workload import Workload
 
 _RANKS_IN_ORDER_NOTE = (
     "ranks of the traces are 0, 1, and so on, in the given order (not in the traces)"

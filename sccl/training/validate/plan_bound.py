@@ -6,13 +6,13 @@ bound must not exceed the proved bound for all options. The proof is checked in 
 
 from __future__ import annotations
 
-from sccl.core.training_plan import TrainingPlan
 from sccl.training.bounds.merge_relaxation import groups_with_options, relax_merges
 from sccl.training.bounds.period_bounds import find_bound_fault, period_lower_bound
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.motif_costs import MotifPlanner
 from sccl.training.options.option_catalog import OptionCatalog, OptionSettings
 from sccl.training.scheduling.workload_problem import PlanningJob
+from sccl.training.types.training_plan import TrainingPlan
 
 
 def find_plan_bound_fault(

@@ -15,10 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sccl.core.arrays import IntArray
-from sccl.core.motif import Motif
 from sccl.core.sizes import ITEM_BYTES
-from sccl.core.training_plan import FULL_LOAD, OfferedOptions, Option, StepTimeline, TrainingPlan
-from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
 from sccl.training.motifs import apply_recipe, parse_recipe
 from sccl.training.options.carriers import CARRIERS
@@ -30,6 +27,15 @@ from sccl.training.options.option_enumeration import (
     OptionSettings,
     original_motifs,
 )
+from sccl.training.types.motif import Motif
+from sccl.training.types.training_plan import (
+    FULL_LOAD,
+    OfferedOptions,
+    Option,
+    StepTimeline,
+    TrainingPlan,
+)
+from sccl.training.types.workload_ops import CommOp
 
 _CARRIER_BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
 

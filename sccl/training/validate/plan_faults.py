@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from sccl.core.training_plan import StepTimeline, TrainingPlan
 from sccl.errors import InputError
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.merge_candidates import find_merge_faults
@@ -21,6 +20,7 @@ from sccl.training.scheduling.step_problem import (
 )
 from sccl.training.scheduling.workload_problem import job_of_plan, result_holders
 from sccl.training.timeline import simulate_timeline
+from sccl.training.types.training_plan import StepTimeline, TrainingPlan
 from sccl.training.validate.plan_costs import find_overload, recompute_costs
 
 

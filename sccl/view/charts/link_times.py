@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sccl.core.measurements import LinkTiming, Pacing, RepetitionStatistic
 from sccl.errors import ParameterError
+from sccl.topo.profiles.measurements import LinkTiming, Pacing, RepetitionStatistic
 from sccl.view import theme
 from sccl.view.charts.time_by_size import size_axis
 from sccl.view.plot_libraries import alt

@@ -9,8 +9,8 @@ from itertools import groupby, islice
 
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.formatting import format_gap
-from sccl.core.training_plan import StepSpan, StepTimeline, TrainingPlan, lane_rows
-from sccl.core.workload_ops import CommOp
+from sccl.training.types.training_plan import StepSpan, StepTimeline, TrainingPlan, lane_rows
+from sccl.training.types.workload_ops import CommOp
 from sccl.view.charts import COMPUTATION, StepBar, StepPanel
 
 MAX_BARS = 20_000

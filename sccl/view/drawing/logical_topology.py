@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.ids import Edge
-from sccl.core.sketch import HyperedgePolicy
 from sccl.core.topology import Topology
+from sccl.synth.sketches.sketch import HyperedgePolicy
 from sccl.view import theme
 from sccl.view.drawing.canvas import (
     Canvas,

@@ -8,12 +8,12 @@ from typing import Any
 
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.formatting import format_gap
-from sccl.core.training_plan import Option, StepSpan
-from sccl.core.workload_ops import CommOp
 from sccl.errors import TooLargeError
 from sccl.formats import VerifiedTrainingPlan, dependency_arrows
 from sccl.training.plan_files import LoadedTraining, valid_timeline
 from sccl.training.plan_summary import ShownTrainingPart, training_part
+from sccl.training.types.training_plan import Option, StepSpan
+from sccl.training.types.workload_ops import CommOp
 from sccl.view.charts.step_pictures import assign_rows, iteration_start, plan_notes
 from sccl.view.explorer.page_html import render_step_page
 

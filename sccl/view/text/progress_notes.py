@@ -21,7 +21,7 @@ from rich.progress import (
 from sccl.core.answer import Unsat, verdict
 from sccl.core.frontier import Point
 from sccl.core.step_limit import StepLimit
-from sccl.core.sweep_events import (
+from sccl.synth.common.sweep_events import (
     BoundsComputed,
     LimitComputed,
     LimitStarted,

@@ -11,13 +11,13 @@ from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.clock import AlphaText
 from sccl.core.files.outputs import Output, build_output, plan_digests
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
-from sccl.core.files.training_plan_shapes import OfferedOptionsWire
-from sccl.core.files.training_plans import offered_options_to_wire
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import TooLargeError
 from sccl.formats.files.plans import LoadedPlan
 from sccl.judge import violations
 from sccl.topo.symmetry.expansion import expand_algorithm
+from sccl.training.files.training_plan_shapes import OfferedOptionsWire
+from sccl.training.files.training_plans import offered_options_to_wire
 from sccl.training.offered_options import LoadedOptions, option_digests
 from sccl.training.plan_files import LoadedTraining, training_digests
 from sccl.training.plan_summary import ShownTrainingPart, training_part

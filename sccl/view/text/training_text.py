@@ -8,17 +8,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.core.cost import format_bytes, format_duration, format_us
-from sccl.core.fabric import Channel, Fabric, SharedBudget
 from sccl.core.formatting import format_count, format_gap, single_line
 from sccl.core.topology import link_name
-from sccl.core.training_plan import FULL_LOAD
 from sccl.training.offered_options import OptionGroup, group_options
 from sccl.training.plan_summary import ShownTrainingPart, model_notes
+from sccl.training.types.fabric import Channel, Fabric, SharedBudget
+from sccl.training.types.training_plan import FULL_LOAD
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sccl.core.training_plan import OfferedOptions, Option
+    from sccl.training.types.training_plan import OfferedOptions, Option
     from sccl.training.workload_outputs import WorkloadPart
 
 _MAX_OPS_AHEAD = 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,10 +20,8 @@ from sccl.core.files.algorithms import (
     instance_to_wire,
 )
 from sccl.core.files.collectives import collective_to_wire
-from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import detect_text_kind, digest, parse, text_with_digest, to_text
 from sccl.core.files.kinds import KINDS, VERIFIED_KINDS, kind_of_shape, published_shapes
-from sccl.core.files.measurements import measurements_to_wire, pcie_to_wire
 from sccl.core.files.schedule_shapes import (
     BandwidthIntervalWire,
     PackedScheduleWire,
@@ -41,29 +39,28 @@ from sccl.core.files.shapes import (
     SymmetricAlgorithmWire,
     SymmetryWire,
 )
-from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.files.topologies import topology_to_wire
-from sccl.core.files.training_plans import (
+from sccl.core.instance import Instance
+from sccl.core.schedule import build_schedule
+from sccl.core.stop import StopReason
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
+from sccl.errors import FormatError
+from sccl.synth.sketches.sketch import RelayPattern, RelayRules, Sketch
+from sccl.synth.sketches.sketch_files import sketch_to_wire
+from sccl.topo import resolve_topology
+from sccl.topo.profiles.measurement_files import measurements_to_wire, pcie_to_wire
+from sccl.training.fabric_names import resolve_fabric
+from sccl.training.files.fabrics import fabric_to_wire
+from sccl.training.files.training_plans import (
     offered_options_to_wire,
     timeline_to_wire,
     training_plan_to_wire,
 )
-from sccl.core.files.workloads import workload_to_wire
-from sccl.core.instance import Instance
-from sccl.core.schedule import build_schedule
-from sccl.core.sketch import RelayPattern, RelayRules, Sketch
-from sccl.core.stop import StopReason
-from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
-from sccl.errors import FormatError
-from sccl.topo import resolve_topology
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.files.workloads import workload_to_wire
 from sccl.training.timeline import simulate_timeline
 from tests.kit.profiles import measured, pcie_of
 from tests.kit.training_plans import prefetching_offers, prefetching_plan
 from tests.kit.workloads import prefetching
-
-if TYPE_CHECKING:
-    from sccl.core.files.kinds import AnyWire
 
 RING = resolve_topology("ring:4")
 GATHER = Collective("allgather", 4, 1, 4, SCATTERED, ALL)
@@ -77,7 +74,7 @@ SYMMETRIC = SymmetricAlgorithm(
     8,
 )
 
-WIRES: list[AnyWire] = [
+WIRES: list[Any] = [
     topology_to_wire(RING),
     NetworkWire(joining="rails", gb_per_s=25.0, nics=2),
     VariableBandwidthWire(intervals=(BandwidthIntervalWire(from_us=1.0, fraction=0.5),)),
@@ -135,7 +132,7 @@ def test_every_published_kind_with_a_digest_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
-def test_file_is_told_with_and_without_its_kind(wire: AnyWire) -> None:
+def test_file_is_told_with_and_without_its_kind(wire: Any) -> None:
     text = to_text(wire)
     assert detect_text_kind(text, "a file") == kind_of_shape(type(wire))
     fields = json.loads(text)
@@ -144,7 +141,7 @@ def test_file_is_told_with_and_without_its_kind(wire: AnyWire) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
-def test_edited_unverifiable_file_is_rejected(wire: AnyWire) -> None:
+def test_edited_unverifiable_file_is_rejected(wire: Any) -> None:
     """Plans are verified by content. For other files an edit may be a slip."""
     text = text_with_digest(wire, "sha256:" + 64 * "0")
     if kind_of_shape(type(wire)) in VERIFIED_KINDS:
@@ -163,7 +160,7 @@ def test_fields_that_are_as_usual_are_not_told_and_so_digests_outlive_new_ones()
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
-def test_file_of_another_kind_is_named_and_so_is_what_was_expected(wire: AnyWire) -> None:
+def test_file_of_another_kind_is_named_and_so_is_what_was_expected(wire: Any) -> None:
     text, kind = to_text(wire), kind_of_shape(type(wire))
     for wanted in KINDS:
         if wanted.home is None or wanted.name == wire.kind:

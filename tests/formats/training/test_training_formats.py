@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 
 from sccl import formats
-from sccl.core.files.chakra_records import read_records
-from sccl.core.workload_ops import CommOp, ComputeOp, HostAction, HostEvent, HostProgram, Role
+from sccl.training.files.chakra_records import read_records
 from sccl.training.scheduling.workload_problem import workload_waits
 from sccl.training.timeline import simulate_timeline
+from sccl.training.types.workload_ops import (
+    CommOp,
+    ComputeOp,
+    HostAction,
+    HostEvent,
+    HostProgram,
+    Role,
+)
 from tests.kit.commands import sccl
 from tests.kit.traces import workload_of
 from tests.kit.training_plans import RING, layered_plan, plan_file, planned, prefetching_plan

@@ -342,9 +342,7 @@ def test_users_own_store_must_not_stop_a_sweep(
         assert json.loads(result.stdout)["points"]
         (line,) = result.stderr.splitlines()
         assert line.startswith(f"warning: verdicts are not stored: cannot use the store {place} (")
-        assert sccl("doctor", "cache", "list")[0] == (
-            2 if place.exists() else 0
-        )  # nothing is kept there
+        assert sccl("doctor", "cache")[0] == (2 if place.exists() else 0)  # nothing is kept there
         assert sccl(*SWEEP, "--store", place)[0] == 2
 
 
@@ -356,8 +354,8 @@ def test_locked_store_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -
         code, text = sccl(*SWEEP, "--store", path)
         assert code == 2
         assert f"cannot use the store {path} (another process has locked it)" in text
-        assert sccl("doctor", "cache", "list", "--store", path)[0] == 0
-        code, text = sccl("doctor", "cache", "clear", "--all", "--store", path)
+        assert sccl("doctor", "cache", "--store", path)[0] == 0
+        code, text = sccl("doctor", "cache", "--delete-all", "--store", path)
         assert (code, "has locked it" in text) == (2, True)
         home(path, monkeypatch)
         code, text = sccl(*SWEEP)
@@ -392,9 +390,9 @@ def test_damaged_stores_are_one_sentence(damage: str, path: Path, store: Store) 
     with closing(sqlite3.connect(path)) as db:
         db.execute(damage)
         db.commit()
-    for verb in (["list"], ["show", key], ["export", key, "-o", path.with_suffix(".json")]):
-        code, text = sccl("doctor", "cache", *verb, "--store", path)
-        assert code == 2 or (verb == ["show", key] and "SET at" in damage)
+    for words in ([], [key], [key, "-o", path.with_suffix(".json")]):
+        code, text = sccl("doctor", "cache", *words, "--store", path)
+        assert code == 2 or (words == [key] and "SET at" in damage)
         assert "defect" not in text
         assert text.count("\n") == 1 or code == 0
 
@@ -452,32 +450,31 @@ def test_store_verbs(tmp_path: Path) -> None:
     assert "from the store" in sccl(*question, 2, "--rounds", 2, "--store", file)[1]
     assert sccl(*question, 1, "--rounds", 1, "--store", file)[0] == 1
     assert "from the store" not in sccl(*question, 2, "--rounds", 2, "--no-store")[1]
-    code, text = sccl("doctor", "cache", "list", "--store", file)
+    code, text = sccl("doctor", "cache", "--store", file)
     assert code == 0
     assert "2 verdicts" in text
-    listed = json.loads(sccl("doctor", "cache", "list", "--json", "--store", file)[1])["verdicts"]
+    listed = json.loads(sccl("doctor", "cache", "--json", "--store", file)[1])["verdicts"]
     assert {(v["answer"], v["steps"]) for v in listed} == {("sat", 2), ("unsat", 1)}
     key = {v["answer"]: v["instance"][:16] for v in listed}
-    shown = json.loads(sccl("doctor", "cache", "show", key["sat"], "--store", file)[1])
+    shown = json.loads(sccl("doctor", "cache", key["sat"], "--store", file)[1])
     assert shown["instance"]["steps"] == 2
     written = tmp_path / "a.json"
-    assert sccl("doctor", "cache", "export", key["sat"], "-o", written, "--store", file)[0] == 0
+    assert sccl("doctor", "cache", key["sat"], "-o", written, "--store", file)[0] == 0
     assert violations(load_algorithm(written)[0]) == []
     for bad, says in (
-        (["show", "zz"], "no start of a digest"),
-        (["show", "0000000000"], "no instance"),
-        (["show", ""], "no start of a digest"),
-        (["export", key["unsat"], "-o", tmp_path / "b.json"], "the store has no algorithm"),
-        (["gc"], "select the rows to delete"),
+        (["zz"], "no start of a digest"),
+        (["0000000000"], "no instance"),
+        ([""], "no start of a digest"),
+        ([key["unsat"], "-o", tmp_path / "b.json"], "the store has no algorithm"),
+        (["-o", tmp_path / "b.json"], "needs the DIGEST of an instance"),
+        ([key["sat"], "--delete-all"], "give DIGEST or a --delete option, not both"),
     ):
-        code, text = sccl("store", *bad, "--store", file)
+        code, text = sccl("doctor", "cache", *bad, "--store", file)
         assert code == 2, text
         assert says in text
-    assert "0 verdicts deleted" in sccl("doctor", "cache", "clear", "--unknown", "--store", file)[1]
-    assert (
-        "0 verdicts" in sccl("doctor", "cache", "clear", "--older-than-days", 1, "--store", file)[1]
-    )
-    assert "2 verdicts deleted" in sccl("doctor", "cache", "clear", "--all", "--store", file)[1]
+    for delete in (["--delete-unknown"], ["--delete-older-than-days", 1]):
+        assert "0 verdicts deleted" in sccl("doctor", "cache", *delete, "--store", file)[1]
+    assert "2 verdicts deleted" in sccl("doctor", "cache", "--delete-all", "--store", file)[1]
     code, text = sccl(*question, 2, "--rounds", 2, "--store", file, "--no-store")
     assert code == 2
     assert "leave one out" in text

@@ -20,11 +20,11 @@ from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import Frontier
 from sccl.core.instance import Instance, SweepRange
 from sccl.core.stop import StopReason
-from sccl.core.sweep_events import PointDecided
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import ParameterError, SolverError
 from sccl.judge import violations
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
+from sccl.synth.common.sweep_events import PointDecided
 from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep

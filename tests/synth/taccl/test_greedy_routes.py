@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from sccl.collectives import named_spec
 from sccl.core.clock import Clock
 from sccl.core.outcome import Solution
-from sccl.core.sketch import RelayRules, Sketch
 from sccl.errors import UnreachableError
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
@@ -19,6 +18,7 @@ from sccl.synth.common.contract import Notify, Request
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
 from sccl.synth.scheduling.sketch import MachineSketch
+from sccl.synth.sketches.sketch import RelayRules, Sketch
 from sccl.synth.taccl import greedy_routes, phase_steps, planner
 from sccl.synth.taccl.greedy_routes import GrowthRule, find_greedy_routes, relaxed_makespan
 from sccl.synth.taccl.options import Options

@@ -11,12 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.clock import Clock
-from sccl.core.files.sketches import load_sketch
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
 from sccl.core.topology import Budget, Topology
 from sccl.errors import InputError, TopologyError
 from sccl.synth.network.routes import build_routes
 from sccl.synth.scheduling.sketch import MachineSketch
+from sccl.synth.sketches.sketch import (
+    Hyperedge,
+    HyperedgePolicy,
+    RelayPattern,
+    RelayRules,
+    Rotation,
+    Sketch,
+)
+from sccl.synth.sketches.sketch_files import load_sketch
 from sccl.topo import resolve_topology
 from sccl.topo.importers.taccl import machine_of_profile
 from tests.kit.nightly import times

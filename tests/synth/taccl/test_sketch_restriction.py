@@ -15,13 +15,20 @@ import sccl as api
 from sccl.collectives import named_spec
 from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, TopologyError, UnreachableError
 from sccl.judge import violations
 from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
+from sccl.synth.sketches.sketch import (
+    Hyperedge,
+    HyperedgePolicy,
+    RelayPattern,
+    RelayRules,
+    Rotation,
+    Sketch,
+)
 from sccl.synth.taccl.sketch_restriction import RestrictedMachine, SketchRestriction
 from sccl.topo import resolve_topology
 from tests.kit.commands import sccl

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
 from sccl.core.topology import Link, Topology
 from sccl.errors import CollectiveError, ParameterError, TopologyError, UnreachableError
 from sccl.judge import violations
@@ -27,6 +25,15 @@ from sccl.synth.scheduling import bounds
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
 from sccl.synth.scheduling.sketch import MachineSketch
+from sccl.synth.sketches.sketch import (
+    Hyperedge,
+    HyperedgePolicy,
+    RelayPattern,
+    RelayRules,
+    Rotation,
+    Sketch,
+)
+from sccl.synth.sketches.sketch_files import sketch_to_wire
 from sccl.synth.taccl import phase_steps, planner
 from sccl.synth.taccl.batches import Batch, BatchCosts, single_batches
 from sccl.synth.taccl.contiguity import optimize_contiguity

@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 
 from sccl.collectives import custom_spec, named_spec
 from sccl.core.clock import AlphaModel, Clock
-from sccl.core.files.bandwidths import bandwidth_to_wire
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.outcome import Outcome, Solution
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Budget, Link, Switch, Topology
-from sccl.core.variable_bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.errors import InputError, ParameterError, TopologyError, UnreachableError
 from sccl.judge import violations
 from sccl.sim import replay
@@ -27,6 +25,8 @@ from sccl.solvers.effort import Effort
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
 from sccl.synth.limits import INFINITE
+from sccl.synth.network.bandwidth_files import bandwidth_to_wire
+from sccl.synth.network.variable_bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.teccl import epoch_search

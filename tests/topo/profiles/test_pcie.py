@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
-from sccl.core.measurements import PairedCopies, PcieHierarchy, PcieMeasurements
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.topo import resolve_topology
+from sccl.topo.profiles.measurements import PairedCopies, PcieHierarchy, PcieMeasurements
 from sccl.topo.profiles.pcie import pcie_hierarchy, visible_devices
 from sccl.topo.symmetry.automorphisms import automorphisms
 from tests.kit.nightly import times

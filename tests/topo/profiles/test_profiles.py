@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.core.measurements import LinkTiming, Measurements, Pacing, RepetitionStatistic
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import ParameterError
 from sccl.topo import resolve_topology
@@ -25,6 +24,7 @@ from sccl.topo.profiles.measured_machine import (
     fit_links,
     shared_costs,
 )
+from sccl.topo.profiles.measurements import LinkTiming, Measurements, Pacing, RepetitionStatistic
 from tests.kit.nightly import seed, times
 from tests.kit.profiles import measured
 

@@ -12,7 +12,6 @@ import pytest
 
 from sccl.cli import optimizer as verb
 from sccl.cli.schema import schema_of_kind
-from sccl.core.training_plan import TrainingPlan
 from sccl.errors import FormatError, ScclError, ToolError
 from sccl.torch_backend.control import (
     Follower,
@@ -34,6 +33,7 @@ from sccl.torch_backend.jobs.controller import (
     encode_plan,
 )
 from sccl.torch_backend.script import format_script, parse_script
+from sccl.training.types.training_plan import TrainingPlan
 from tests.kit.commands import sccl
 from tests.kit.switching_world import least_of
 from tests.kit.training_plans import plan_file, prefetching_plan

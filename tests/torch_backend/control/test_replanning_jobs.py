@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from sccl.core.training_plan import TrainingPlan
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
 from sccl.errors import ToolError
 from sccl.runtime.lab import Limiter, choose_method, parse_channels
 from sccl.runtime.lab.lab_fabric import build_lab_fabric
@@ -23,6 +20,9 @@ from sccl.torch_backend.jobs.replan_worker import measured_fabric
 from sccl.training.options.measured_costs import parse_cost_table
 from sccl.training.plan_step import plan_training, write_training_plan
 from sccl.training.planner import PlanSettings
+from sccl.training.types.training_plan import TrainingPlan
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
 from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S
 from tests.kit.torch_jobs import environment, interpreter

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp, HostAction
 from sccl.training.models import (
     ConvolutionalJob,
     DlrmJob,
@@ -20,6 +18,8 @@ from sccl.training.models import (
     generate_transformer,
 )
 from sccl.training.models.pipeline_stages import PipelinePass, one_forward_one_backward
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp, HostAction
 from tests.kit.jobs import FAST, SMALL, TABLES
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from sccl.core.workload import Workload
 from sccl.training.models import (
     MoeJob,
     TransformerJob,
@@ -19,6 +18,7 @@ from sccl.training.models import (
     generate_workload,
 )
 from sccl.training.models.parallelism import OPTIMIZER_BYTES
+from sccl.training.types.workload import Workload
 from tests.kit.jobs import FAST, SMALL
 
 LLAMA: dict[str, Any] = {"gated_mlp": True, "vocabulary": 32_000, "hidden": 4096, "heads": 32}

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from sccl.core.workload_ops import Dependency
 from sccl.errors import InputError
 from sccl.training.models import (
     FAMILIES,
@@ -18,6 +17,7 @@ from sccl.training.models import (
     parse_widths,
 )
 from sccl.training.models.parallelism import RankLayout, widths_text
+from sccl.training.types.workload_ops import Dependency
 from tests.kit.jobs import TABLES
 
 # Presets and errors.

@@ -13,9 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import workload_from_text, workload_to_wire
-from sccl.core.workload import Workload
 from sccl.errors import InputError
+from sccl.training.files.workloads import workload_from_text, workload_to_wire
 from sccl.training.models import (
     FAMILIES,
     DlrmJob,
@@ -28,6 +27,7 @@ from sccl.training.models import (
 )
 from sccl.training.models.parallelism import OPTIMIZER_BYTES
 from sccl.training.scheduling.workload_problem import PlanningJob
+from sccl.training.types.workload import Workload
 from tests.kit.jobs import FAST, SMALL, TABLES
 from tests.kit.nightly import times
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.core.motif import Motif, MotifMove
 from sccl.errors import InputError, ParameterError
 from sccl.training.motifs import (
     apply_recipe,
@@ -21,6 +20,7 @@ from sccl.training.motifs import (
     parse_recipe,
 )
 from sccl.training.motifs.collective_motif import NAMES, total_elements
+from sccl.training.types.motif import Motif, MotifMove
 from tests.kit.motif_buffers import DTYPES, executed, held, is_done
 from tests.kit.nightly import times
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.core.motif import Motif
 from sccl.errors import InputError, ParameterError
 from sccl.training.motifs import (
     apply_recipe,
@@ -21,6 +20,7 @@ from sccl.training.motifs import (
 from sccl.training.motifs.collective_motif import NAMES, ROOTED
 from sccl.training.motifs.extents import list_exchanges
 from sccl.training.motifs.splitting_rules import LEVELS
+from sccl.training.types.motif import Motif
 from tests.kit.motif_buffers import DTYPES, executed, held, is_done
 from tests.kit.nightly import times
 

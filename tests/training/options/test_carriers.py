@@ -8,13 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.clock import Clock, StepAlignment
-from sccl.core.fabric import Channel, Fabric
-from sccl.core.motif import Motif, MotifShare
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.sim import Messages, simulate
 from sccl.topo import resolve_topology
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.motifs import (
     apply_recipe,
     build_collective_motif,
@@ -31,6 +29,8 @@ from sccl.training.options.carriers import (
     rank_order,
 )
 from sccl.training.options.motif_costs import MotifCosts
+from sccl.training.types.fabric import Channel, Fabric
+from sccl.training.types.motif import Motif, MotifShare
 from tests.kit.nightly import times
 
 BY_NAME = {carrier.name: carrier for carrier in CARRIERS}

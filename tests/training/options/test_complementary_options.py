@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.core.training_plan import FULL_LOAD, Option
-from sccl.core.workload import Workload
 from sccl.errors import UnknownNameError
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.options.fabric_resources import residual_channel
 from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR
 from sccl.training.options.motif_planner import build_motif_planner
@@ -22,6 +20,8 @@ from sccl.training.options.option_enumeration import OptionEnumerator
 from sccl.training.planner import Planner, PlanSettings
 from sccl.training.scheduling.plan_search import search_step_plan
 from sccl.training.scheduling.workload_problem import PlanningJob
+from sccl.training.types.training_plan import FULL_LOAD, Option
+from sccl.training.types.workload import Workload
 from sccl.training.validate.plan_bound import find_plan_bound_fault
 from sccl.training.validate.plan_faults import find_faults, find_step_plan_fault
 from tests.kit.nightly import times

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.core.fabric import MAX_STREAMS, Channel, Fabric, SharedBudget
 from sccl.topo import resolve_topology
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.options.fabric_resources import build_pipes, group_pipes, stream_load
+from sccl.training.types.fabric import MAX_STREAMS, Channel, Fabric, SharedBudget
 from tests.kit.nightly import times
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.errors import FormatError, ParameterError
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.motifs import apply_recipe, build_collective_motif, parse_recipe
 from sccl.training.options.carriers import CARRIERS
 from sccl.training.options.measured_costs import CostTable, parse_cost_table

@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.core.merges import merge_collectives, merged_id_rows
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
+from sccl.errors import ParameterError
+from sccl.training.options.merge_candidates import list_merge_candidates
+from sccl.training.options.merge_candidates import merge_buckets as rows_of
+from sccl.training.scheduling.workload_problem import PlanningJob, workload_waits
+from sccl.training.types.merges import merge_collectives, merged_id_rows
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
     CommOp,
     ComputeOp,
     Dependency,
@@ -20,10 +24,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.errors import ParameterError
-from sccl.training.options.merge_candidates import list_merge_candidates
-from sccl.training.options.merge_candidates import merge_buckets as rows_of
-from sccl.training.scheduling.workload_problem import PlanningJob, workload_waits
 from tests.kit.nightly import times
 from tests.kit.training import random_job
 from tests.kit.workloads import SUBMIT, WAIT, comm

@@ -10,17 +10,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import Spec
-from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, UnreachableError
 from sccl.judge import violations
 from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.motifs import apply_recipe, build_collective_motif, parse_recipe
 from sccl.training.options.carriers import CARRIERS, LinkedRings
 from sccl.training.options.motif_costs import MotifCost, MotifCosts, pattern_of
+from sccl.training.types.fabric import Channel, Fabric, Incast, SharedBudget
 from tests.kit.nightly import times
 from tests.kit.tacos import found, schedule
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.core.training_plan import FULL_LOAD, Option
-from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError, ParameterError
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.motifs.collective_motif import NAMES
 from sccl.training.options.candidate_options import non_dominated, select_candidates
 from sccl.training.options.option_catalog import JobOptions, OptionSettings, find_options
 from sccl.training.options.option_enumeration import OptionEnumerator
+from sccl.training.types.training_plan import FULL_LOAD, Option
+from sccl.training.types.workload_ops import CommOp
 from tests.kit.nightly import times
 from tests.kit.workloads import calling, comm
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.options.option_catalog import find_options
 from sccl.training.options.option_enumeration import OptionEnumerator, OptionSettings, lane_recipes
 from tests.kit.training_plans import layered_plan

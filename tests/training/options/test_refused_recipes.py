@@ -7,10 +7,9 @@ from itertools import combinations
 
 import pytest
 
-from sccl.core.fabric import Channel, Fabric
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.options.candidate_options import (
     explain_omissions,
     non_dominated,
@@ -18,6 +17,7 @@ from sccl.training.options.candidate_options import (
 )
 from sccl.training.options.option_catalog import find_options
 from sccl.training.options.option_enumeration import OptionEnumerator, OptionSettings
+from sccl.training.types.fabric import Channel, Fabric
 from tests.kit.workloads import calling, comm
 
 _NODES = ((0, 1, 2, 3), (4, 5, 6, 7))

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.syndicate_bytescheduler import Core, compare_orders
 from benchmarks.syndicate_systems import Systems
 from sccl.errors import ParameterError
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.models import generate_dlrm
 from tests.kit.workloads import RECOMMENDING
 

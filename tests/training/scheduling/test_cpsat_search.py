@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.errors import ParameterError
-from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.period_bounds import period_lower_bound
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.planner import Planner, PlanSettings
 from sccl.training.scheduling.plan_search import MAX_CPSAT_ONLY_MOTIFS, search_by_cpsat
 from sccl.training.scheduling.steady_state import SteadyState

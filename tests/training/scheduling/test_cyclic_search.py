@@ -10,11 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.core.workload_ops import ComputeOp
 from sccl.solvers.effort import Effort
-from sccl.topo.fabrics import resolve_fabric
 from sccl.training import planner as planner_module
 from sccl.training.bounds.period_bounds import PeriodBound, period_lower_bound
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.options.option_catalog import OptionSettings, find_options
 from sccl.training.planner import Planner, PlanSettings
 from sccl.training.scheduling import policies, search_strategies
@@ -34,6 +33,7 @@ from sccl.training.scheduling.step_problem import (
 from sccl.training.scheduling.workload_problem import PlanningJob, job_of_plan
 from sccl.training.timeline import simulate_timeline
 from sccl.training.timeline_models import simulate_fluid
+from sccl.training.types.workload_ops import ComputeOp
 from sccl.training.validate.plan_faults import find_faults
 from tests.kit.layered import layered
 from tests.kit.nightly import times

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.core.training_plan import StepTimeline, TrainingPlan
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp, Dependency
 from sccl.errors import InputError, ParameterError
 from sccl.training.scheduling.workload_problem import PlanningJob, memory_waits, workload_waits
 from sccl.training.timeline import simulate_timeline
+from sccl.training.types.training_plan import StepTimeline, TrainingPlan
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import CommOp, Dependency
 from sccl.training.validate.plan_faults import find_faults, peak_result_bytes
 from tests.kit.nightly import times
 from tests.kit.training import random_job, random_plan, training_plan

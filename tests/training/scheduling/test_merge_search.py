@@ -13,16 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.files.json_text import to_text
-from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
-from sccl.core.merges import merge_collectives, merged_id_rows
-from sccl.core.training_plan import TrainingPlan
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import ComputeOp, Dependency, HostEvent, HostProgram, Role
 from sccl.errors import FormatError
 from sccl.topo import resolve_topology
-from sccl.topo.fabrics import resolve_fabric
 from sccl.training.bounds.merge_relaxation import groups_with_options, relax_merges
 from sccl.training.bounds.period_bounds import find_bound_fault, period_lower_bound
+from sccl.training.fabric_names import resolve_fabric
+from sccl.training.files.training_plans import load_training_plan, training_plan_to_wire
 from sccl.training.options.merge_candidates import MergeGroup, can_merge
 from sccl.training.options.option_catalog import OptionCatalog
 from sccl.training.planner import Planner, PlanSettings
@@ -30,6 +26,10 @@ from sccl.training.scheduling.merge_search import MergingPlanner
 from sccl.training.scheduling.plan_search import initial_plans
 from sccl.training.scheduling.steady_state import find_steady_state
 from sccl.training.scheduling.workload_problem import PlanningJob
+from sccl.training.types.merges import merge_collectives, merged_id_rows
+from sccl.training.types.training_plan import TrainingPlan
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import ComputeOp, Dependency, HostEvent, HostProgram, Role
 from sccl.training.validate.plan_bound import find_plan_bound_fault
 from sccl.training.validate.plan_faults import find_faults
 from tests.kit.nightly import times

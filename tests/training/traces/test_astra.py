@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import Dependency
 from sccl.training.traces import iterate_files
 from sccl.training.traces.readers import astra
 from sccl.training.traces.readers.reader_contract import Kernel, TracedCall, TracedWait
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import Dependency
 from tests.kit.samples import sample
 from tests.kit.traces import WANTED, refusal_of, workload_of
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.core.files.chakra_records import NodeKind, message_types, read_records, write_records
-from sccl.core.workload_ops import Dependency
 from sccl.errors import FormatError, TooLargeError
 from sccl.formats.chakra import Node, encode_trace
+from sccl.training.files.chakra_records import NodeKind, message_types, read_records, write_records
 from sccl.training.traces import iterate_files, readers
 from sccl.training.traces.readers import chakra
 from sccl.training.traces.readers.chakra_nodes import read_nodes
 from sccl.training.traces.readers.reader_contract import Kernel, TracedCall, TracedWait
 from sccl.training.traces.trace_completion import read_group_list
+from sccl.training.types.workload_ops import Dependency
 from tests.kit.samples import sample
 from tests.kit.traces import WANTED, refusal_of, workload_of
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import workload_to_wire
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import Dependency, Role
+from sccl.training.files.workloads import workload_to_wire
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import Dependency, Role
 from tests.kit.traces import (
     GEMM,
     PREFETCHING,

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.core.workload_ops import COLLECTIVES
 from sccl.errors import FormatError, InputError
 from sccl.training.traces import readers
 from sccl.training.traces.readers import StepSelection, kineto, pytorch_et
@@ -24,6 +23,7 @@ from sccl.training.traces.readers.torch_names import (
     parse_integers,
     value_of,
 )
+from sccl.training.types.workload_ops import COLLECTIVES
 from tests.kit.traces import (
     GEMM,
     PREFETCHING,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import workload_from_text, workload_to_wire
-from sccl.core.workload_ops import CommOp, Dependency, HostEvent
 from sccl.errors import InputError
+from sccl.training.files.workloads import workload_from_text, workload_to_wire
 from sccl.training.traces import ParsedWorkload, TraceHints, iterate_files, read_workload
 from sccl.training.traces.readers import StepSelection, kineto, pytorch_et
 from sccl.training.traces.readers.kineto_events import read_events
 from sccl.training.traces.readers.reader_contract import Kernel, TracedCall, TracedWait
+from sccl.training.types.workload_ops import CommOp, Dependency, HostEvent
 from tests.kit.samples import sample
 from tests.kit.traces import check_damaged_trace
 from tests.kit.workloads import SUBMIT, WAIT

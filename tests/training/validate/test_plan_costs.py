@@ -8,13 +8,13 @@ from functools import cache
 
 import pytest
 
-from sccl.core.training_plan import Option, OptionMotif, TrainingPlan
-from sccl.topo.fabrics import resolve_fabric
+from sccl.training.fabric_names import resolve_fabric
 from sccl.training.motifs import build_collective_motif
 from sccl.training.options.carriers import CARRIERS
 from sccl.training.options.measured_costs import COLUMNS, parse_cost_table
 from sccl.training.options.motif_costs import MotifCosts
 from sccl.training.planner import Planner, PlanSettings
+from sccl.training.types.training_plan import Option, OptionMotif, TrainingPlan
 from sccl.training.validate.plan_bound import find_plan_bound_fault
 from sccl.training.validate.plan_faults import find_faults
 from tests.kit.training_plans import TABLE, layered_plan

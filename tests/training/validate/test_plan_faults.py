@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from sccl.core.training_plan import Issue, OptionMotif, TrainingPlan
-from sccl.core.workload_ops import CommOp, HostAction, HostEvent, HostProgram
 from sccl.training.timeline import simulate_timeline
+from sccl.training.types.training_plan import Issue, OptionMotif, TrainingPlan
+from sccl.training.types.workload_ops import CommOp, HostAction, HostEvent, HostProgram
 from sccl.training.validate.plan_faults import find_faults, peak_result_bytes
 from tests.kit.training_plans import RING, TCP, layered_plan, prefetching_plan
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sccl.core.training_plan import TrainingPlan
 from sccl.errors import ParameterError
 from sccl.training.timeline import simulate_timeline
+from sccl.training.types.training_plan import TrainingPlan
 from sccl.view.chart_files import render_svg
 from sccl.view.charts import StepPanel, step_gantt_chart
 from sccl.view.charts.step_pictures import RunningPlan, step_panels

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from sccl.core.ids import Edge
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
+from sccl.synth.sketches.sketch import (
+    Hyperedge,
+    HyperedgePolicy,
+    RelayPattern,
+    RelayRules,
+    Rotation,
+    Sketch,
+)
 from sccl.synth.taccl.fitted_sketch import fit_sketch
 from sccl.synth.taccl.sketch_sentences import drawing_notes
 from sccl.topo import resolve_topology

@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
-from sccl.core.training_plan import TrainingPlan
 from sccl.errors import InputError
 from sccl.training.plan_files import LoadedTraining
+from sccl.training.types.training_plan import TrainingPlan
 from sccl.view.explorer import training_page as step_page
 from sccl.view.explorer.training_page import training_page
 from tests.kit.commands import sccl

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from sccl.core.formatting import format_count
-from sccl.core.workload_ops import MAX_ELEMENTS
 from sccl.errors import FormatError, TooLargeError
 from sccl.training.traces.readers.reader_contract import (
     MAX_RANKS,
@@ -29,6 +28,7 @@ from sccl.training.traces.readers.reader_contract import (
     TracedWait,
     TraceEvent,
 )
+from sccl.training.types.workload_ops import MAX_ELEMENTS
 
 NAME = "astra"
 ABOUT = "text workloads of ASTRA-sim, a line for each layer"

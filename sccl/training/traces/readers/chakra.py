@@ -13,10 +13,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from sccl.core.files.chakra_records import COLLECTIVES, NodeKind, read_records
 from sccl.core.formatting import format_count
-from sccl.core.workload_ops import MAX_ELEMENTS, ROOTED
 from sccl.errors import FormatError, TooLargeError
+from sccl.training.files.chakra_records import COLLECTIVES, NodeKind, read_records
 from sccl.training.traces.readers.chakra_nodes import (
     ChakraNode,
     is_json_of_chakra,
@@ -35,6 +34,7 @@ from sccl.training.traces.readers.reader_contract import (
     TracedWait,
     TraceEvent,
 )
+from sccl.training.types.workload_ops import MAX_ELEMENTS, ROOTED
 
 NAME = "chakra"
 ABOUT = "Chakra execution traces of MLCommons (.et, and as JSON)"

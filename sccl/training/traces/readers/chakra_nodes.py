@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sccl.core.files.chakra_records import NodeKind, has_unknown_fields, read_records
-from sccl.core.workload_ops import MAX_OP_US
 from sccl.errors import FormatError, TooLargeError
+from sccl.training.files.chakra_records import NodeKind, has_unknown_fields, read_records
 from sccl.training.traces.readers.reader_contract import MAX_EVENTS
 from sccl.training.traces.readers.torch_names import parse_count
+from sccl.training.types.workload_ops import MAX_OP_US
 
 _USED = frozenset(
     {"is_cpu_op", "comm_type", "comm_size", "comm_src", "comm_dst", "root", "tid"}

@@ -57,7 +57,7 @@ class TracedCall:
 
     Attributes:
         thread: Host thread.
-        collective: Name in :data:`~sccl.core.workload_ops.COLLECTIVES`.
+        collective: Name in :data:`~sccl.training.types.workload_ops.COLLECTIVES`.
         dtype: Element type, one of :data:`~sccl.core.sizes.ITEM_BYTES`.
         input_elements: Elements of the input tensors. None: unknown.
         output_elements: Elements of the output tensors. None: unknown.

@@ -19,17 +19,16 @@ from statistics import median
 
 import msgspec
 
-from sccl.core.files.recording_shapes import (
+from sccl.core.formatting import format_count
+from sccl.core.sizes import ITEM_BYTES
+from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.training.files.recording_shapes import (
     AnyRecord,
     CallRecord,
     MarkRecord,
     RecordingWire,
     WaitRecord,
 )
-from sccl.core.formatting import format_count
-from sccl.core.sizes import ITEM_BYTES
-from sccl.core.workload_ops import COLLECTIVES, REDUCTIONS
-from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.training.traces.readers.reader_contract import (
     MAX_EVENTS,
     MAX_RANKS,
@@ -41,6 +40,7 @@ from sccl.training.traces.readers.reader_contract import (
     TracedWait,
     TraceEvent,
 )
+from sccl.training.types.workload_ops import COLLECTIVES, REDUCTIONS
 
 NAME = "recording"
 ABOUT = "recordings of running PyTorch jobs by sccl's own process group, one file per rank"

@@ -17,6 +17,7 @@ StepFunction = tuple[tuple[Fraction, Fraction], ...]
 """(from, value): each value holds until the next one begins, and the last one forever."""
 
 _FULL_BANDWIDTH = Fraction(1)
+"""The fraction outside all intervals."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.core.files.bandwidths import bandwidth_from_text, bandwidth_to_wire, load_bandwidth
 from sccl.core.files.json_text import to_text
-from sccl.core.variable_bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.errors import FormatError, InputError, TopologyError
+from sccl.synth.network.bandwidth_files import (
+    bandwidth_from_text,
+    bandwidth_to_wire,
+    load_bandwidth,
+)
+from sccl.synth.network.variable_bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.topo import resolve_topology
 from tests.kit.strategies import bandwidths
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from sccl.core.files.disk import read_text
-from sccl.core.files.fabrics import TopologyResolver, fabric_from_wire, fabric_to_wire
 from sccl.core.files.json_text import has_valid_digest, parse
-from sccl.core.files.training_plan_shapes import (
+from sccl.errors import FormatError, ParameterError
+from sccl.training.files.fabrics import TopologyResolver, fabric_from_wire, fabric_to_wire
+from sccl.training.files.training_plan_shapes import (
     OfferedOptionsWire,
     OfferedOpWire,
     OptionMotifWire,
@@ -19,9 +20,9 @@ from sccl.core.files.training_plan_shapes import (
     TimelineWire,
     TrainingPlanWire,
 )
-from sccl.core.files.workloads import workload_from_wire, workload_to_wire
-from sccl.core.merges import merge_collectives, merged_id_rows
-from sccl.core.training_plan import (
+from sccl.training.files.workloads import workload_from_wire, workload_to_wire
+from sccl.training.types.merges import merge_collectives, merged_id_rows
+from sccl.training.types.training_plan import (
     Issue,
     OfferedOptions,
     Option,
@@ -31,7 +32,6 @@ from sccl.core.training_plan import (
     StepTimeline,
     TrainingPlan,
 )
-from sccl.errors import FormatError, ParameterError
 
 T = TypeVar("T", bound=Hashable)
 

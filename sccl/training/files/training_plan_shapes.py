@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.files.fabric_shapes import FabricWire
-from sccl.core.files.workload_shapes import WorkloadWire
-from sccl.core.workload_ops import MAX_NAME_LENGTH
+from sccl.training.files.fabric_shapes import FabricWire
+from sccl.training.files.workload_shapes import WorkloadWire
+from sccl.training.types.workload_ops import MAX_NAME_LENGTH
 
 _Count = Annotated[int, Meta(ge=0)]
 _Named = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]

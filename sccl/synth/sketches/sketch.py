@@ -16,9 +16,16 @@ from enum import StrEnum
 from sccl.errors import ParameterError
 
 MAX_NODES = 65_536
+"""Maximum of nnodes, as a guard against typing errors."""
+
 MAX_CHUNKUP = 1024
+"""Maximum of input_chunkup, as a guard against typing errors."""
+
 MAX_SHARES = 1024
+"""Maximum of beta_split, as a guard against typing errors."""
+
 MAX_SIZE_BYTES = 2**60
+"""Maximum of input_size: 1 EiB, as a guard against typing errors."""
 
 
 class HyperedgePolicy(StrEnum):

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sccl.core.workload_ops import (
+from sccl.errors import ParameterError
+from sccl.training.types.workload_ops import (
     MAX_JOB_RANKS,
     AnyOp,
     CommOp,
@@ -23,7 +24,6 @@ from sccl.core.workload_ops import (
     check_name,
     check_us,
 )
-from sccl.errors import ParameterError
 
 MAX_COMPUTE_STREAMS = 128
 """Maximum number of streams of a role. Devices run a few dozen streams concurrently at most."""

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sccl.core.files.json_text import to_text
-from sccl.core.files.training_plans import load_offered_options, offered_options_to_wire
-from sccl.core.training_plan import Option, OptionMotif
 from sccl.errors import FormatError
 from sccl.topo import resolve_topology
+from sccl.training.files.training_plans import load_offered_options, offered_options_to_wire
+from sccl.training.types.training_plan import Option, OptionMotif
 from tests.kit.training_plans import HALVES, prefetching_offers
 
 

@@ -8,7 +8,8 @@ import msgspec
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
-from sccl.core.files.workload_shapes import (
+from sccl.errors import FormatError, ParameterError
+from sccl.training.files.workload_shapes import (
     CommOpWire,
     ComputeOpWire,
     DependencyWire,
@@ -17,8 +18,8 @@ from sccl.core.files.workload_shapes import (
     RoleWire,
     WorkloadWire,
 )
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
     CommOp,
     ComputeOp,
     Dependency,
@@ -27,7 +28,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.errors import FormatError, ParameterError
 
 
 def load_workload(path: Path) -> Workload:

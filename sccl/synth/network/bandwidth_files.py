@@ -8,8 +8,8 @@ from pathlib import Path
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
 from sccl.core.files.schedule_shapes import BandwidthIntervalWire, VariableBandwidthWire
-from sccl.core.variable_bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.errors import FormatError, ParameterError
+from sccl.synth.network.variable_bandwidth import BandwidthInterval, VariableBandwidth
 
 
 def load_bandwidth(path: Path) -> VariableBandwidth:

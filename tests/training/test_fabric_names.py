@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
-from sccl.core.files.fabrics import fabric_to_wire, load_fabric
 from sccl.core.files.json_text import to_text
 from sccl.core.files.topologies import topology_to_wire
 from sccl.errors import FormatError, InputError, TopologyError
 from sccl.topo import resolve_topology
-from sccl.topo.fabrics import FABRIC_NAMES as FABRICS
-from sccl.topo.fabrics import resolve_fabric
 from sccl.topo.measures import unreachable_pair
+from sccl.training.fabric_names import FABRIC_NAMES as FABRICS
+from sccl.training.fabric_names import resolve_fabric
+from sccl.training.files.fabrics import fabric_to_wire, load_fabric
+from sccl.training.types.fabric import Channel, Fabric, Incast, SharedBudget
 
 RING = resolve_topology("ring:4")
 PAIR = Fabric("pair", (Channel("a", RING), Channel("b", resolve_topology("full:4"))))

@@ -14,10 +14,11 @@ import pytest
 from sccl.codegen.targets.rendering import TYPES
 from sccl.collectives import collective_names
 from sccl.core.files.json_text import to_text
-from sccl.core.files.workloads import load_workload, workload_from_text, workload_to_wire
 from sccl.core.sizes import ITEM_BYTES
-from sccl.core.workload import Workload, find_cycle
-from sccl.core.workload_ops import (
+from sccl.errors import FormatError, ParameterError
+from sccl.training.files.workloads import load_workload, workload_from_text, workload_to_wire
+from sccl.training.types.workload import Workload, find_cycle
+from sccl.training.types.workload_ops import (
     COLLECTIVES,
     CommOp,
     ComputeOp,
@@ -26,7 +27,6 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.errors import FormatError, ParameterError
 from sccl.training.workload_outputs import workload_part
 from tests.kit.nightly import seed, times
 from tests.kit.workloads import SUBMIT, WAIT, prefetching

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
+from sccl.errors import ParameterError
+from sccl.training.types.workload import Workload
+from sccl.training.types.workload_ops import (
     MAX_NAME_LENGTH,
     AnyOp,
     CommOp,
@@ -19,7 +20,6 @@ from sccl.core.workload_ops import (
     HostEvent,
     HostProgram,
 )
-from sccl.errors import ParameterError
 
 _MAX_IDS_SHOWN = 3
 """Maximum number of ids that the id of a merged collective lists completely."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sccl.core.fabric import Fabric
-from sccl.core.workload import Workload
+from sccl.training.types.fabric import Fabric
+from sccl.training.types.workload import Workload
 
 T = TypeVar("T")
 

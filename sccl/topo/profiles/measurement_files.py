@@ -6,14 +6,20 @@ from pathlib import Path
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
-from sccl.core.files.measurement_shapes import (
+from sccl.errors import FormatError, ParameterError
+from sccl.topo.profiles.measurement_shapes import (
     LinkTimingWire,
     MeasurementsWire,
     PairedCopiesWire,
     PcieMeasurementsWire,
 )
-from sccl.core.measurements import LinkTiming, Measurements, Pacing, PairedCopies, PcieMeasurements
-from sccl.errors import FormatError, ParameterError
+from sccl.topo.profiles.measurements import (
+    LinkTiming,
+    Measurements,
+    Pacing,
+    PairedCopies,
+    PcieMeasurements,
+)
 
 
 def load_measurements(path: Path) -> Measurements:

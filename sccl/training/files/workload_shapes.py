@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.workload_ops import MAX_NAME_LENGTH
+from sccl.training.types.workload_ops import MAX_NAME_LENGTH
 
 _Index = Annotated[int, Meta(ge=0)]
 _Named = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]

@@ -11,9 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.files.json_text import to_text
-from sccl.core.files.sketches import load_sketch, sketch_from_text, sketch_to_wire
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
 from sccl.errors import FormatError
+from sccl.synth.sketches.sketch import (
+    Hyperedge,
+    HyperedgePolicy,
+    RelayPattern,
+    RelayRules,
+    Rotation,
+    Sketch,
+)
+from sccl.synth.sketches.sketch_files import load_sketch, sketch_from_text, sketch_to_wire
 from tests.kit.nightly import times
 from tests.kit.samples import sample
 

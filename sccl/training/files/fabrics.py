@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
 from sccl.core.files.disk import read_text
-from sccl.core.files.fabric_shapes import (
+from sccl.core.files.json_text import parse
+from sccl.core.files.topologies import topology_from_wire, topology_to_wire
+from sccl.core.topology import Topology
+from sccl.errors import FormatError, InputError
+from sccl.training.files.fabric_shapes import (
     ChannelLinkWire,
     ChannelWire,
     FabricWire,
     IncastWire,
     SharedBudgetWire,
 )
-from sccl.core.files.json_text import parse
-from sccl.core.files.topologies import topology_from_wire, topology_to_wire
-from sccl.core.topology import Topology
-from sccl.errors import FormatError, InputError
+from sccl.training.types.fabric import Channel, Fabric, Incast, SharedBudget
 
 TopologyResolver = Callable[[str], Topology]
 """Function that returns the machine of a name."""

@@ -13,15 +13,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.files.json_text import parse, to_text
-from sccl.core.files.training_plan_shapes import TrainingPlanWire
-from sccl.core.files.training_plans import (
+from sccl.errors import InputError
+from sccl.topo import resolve_topology
+from sccl.training.files.training_plan_shapes import TrainingPlanWire
+from sccl.training.files.training_plans import (
     load_timeline,
     load_training_plan,
     timeline_to_wire,
     training_plan_to_wire,
 )
-from sccl.errors import InputError
-from sccl.topo import resolve_topology
 from sccl.training.timeline import simulate_timeline
 from tests.kit.nightly import times
 from tests.kit.training import random_training_plan

@@ -7,14 +7,21 @@ from pathlib import Path
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
-from sccl.core.files.sketch_shapes import (
+from sccl.errors import FormatError, ParameterError
+from sccl.synth.sketches.sketch import (
+    Hyperedge,
+    HyperedgePolicy,
+    RelayPattern,
+    RelayRules,
+    Rotation,
+    Sketch,
+)
+from sccl.synth.sketches.sketch_shapes import (
     HyperparametersWire,
     InternodeWire,
     IntranodeWire,
     SketchWire,
 )
-from sccl.core.sketch import Hyperedge, HyperedgePolicy, RelayPattern, RelayRules, Rotation, Sketch
-from sccl.errors import FormatError, ParameterError
 
 _SIZE = re.compile(r"([0-9]{1,19})\s*(|[KMGT]i?)B?", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}

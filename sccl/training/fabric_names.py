@@ -10,15 +10,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
-from sccl.core.files.fabrics import fabric_to_wire, load_fabric
-from sccl.core.files.json_text import digest, file_kind
+from sccl.core.files.json_text import file_kind
 from sccl.core.files.kinds import TOPOLOGY
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.files.shapes import Count, Part
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, unknown_name
 from sccl.topo.catalogue import catalogue_names, resolve_topology
+from sccl.training.files.fabrics import load_fabric
+from sccl.training.types.fabric import Channel, Fabric, Incast, SharedBudget
 
 FABRIC_NAMES = ("hgx2", "hgx2x4", "hgx2x16", "dgx1-pcie")
 """Names of fabrics in the catalog, where ``hgx2xN`` has N nodes."""
@@ -219,18 +219,10 @@ class FabricPart(Part, frozen=True, kw_only=True):
 
 
 class FabricListOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl train fabrics'."""
+    """The JSON output of 'sccl train show'."""
 
     kind: Literal["fabric-list"] = "fabric-list"
     fabrics: tuple[FabricPart, ...]
-
-
-class FabricCheckOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl train fabric-check'."""
-
-    kind: Literal["fabric-check"] = "fabric-check"
-    file: FileText
-    fabric: FabricPart
 
 
 def list_output() -> FabricListOutput:
@@ -238,12 +230,6 @@ def list_output() -> FabricListOutput:
     return FabricListOutput(
         inputs={}, fabrics=tuple(_fabric_part(resolve_fabric(name)) for name in FABRIC_NAMES)
     )
-
-
-def check_output(file: str, fabric: Fabric) -> FabricCheckOutput:
-    """Return the JSON output for a valid fabric file."""
-    digests = {"fabric": digest(fabric_to_wire(fabric))}
-    return FabricCheckOutput(inputs=digests, file=file, fabric=_fabric_part(fabric))
 
 
 def _fabric_part(fabric: Fabric) -> FabricPart:

@@ -1,0 +1,1 @@
+"""Communication sketches (TACCL): the type, its file, and its shape."""

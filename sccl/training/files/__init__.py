@@ -1,0 +1,1 @@
+"""File shapes and codecs of workloads, fabrics, recordings, and training plans."""

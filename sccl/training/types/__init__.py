@@ -1,0 +1,1 @@
+"""Types of training: workloads and their operations, motifs, fabrics, and training plans."""
