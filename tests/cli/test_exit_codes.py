@@ -114,7 +114,7 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         ),
         (
             "solve --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 2 --solver zz",
-            "the solvers are cadical, cpsat, portfolio, z3",
+            "the solvers are cadical, cpsat, z3",
         ),
         (
             "solve --collective allreduce --topo dgx1 --chunks 8 --steps 3 --rounds 4",

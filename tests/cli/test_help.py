@@ -205,7 +205,7 @@ def offered(shell: str, line: str) -> list[str]:
         ("sccl pareto --topo dgx", ["dgx-a100", "dgx-b200", "dgx-h100", "dgx1", "dgx2", "dgx2:4"]),
         ("sccl topo show tor", ["torus:4x4x4"]),
         ("sccl solve --collective all", ["allgather", "allreduce", "alltoall"]),
-        ("sccl pareto --solver ", ["cadical", "cpsat", "portfolio", "z3"]),
+        ("sccl pareto --solver ", ["cadical", "cpsat", "z3"]),
         ("sccl pareto --symmetry ", ["auto", "none", "translations"]),
         ("sccl project new --target ", ["cuda", "hip", "host"]),
         ("sccl plot --what a", ["arrival"]),

@@ -294,7 +294,7 @@ def test_closures_follow_names_in_strings() -> None:
 
 
 def test_backends_do_not_import_one_another() -> None:
-    backends = {"solve_cadical", "solve_cpsat", "solve_portfolio", "solve_z3"}
+    backends = {"solve_cadical", "solve_cpsat", "solve_z3"}
     for name in backends:
         others = tuple(f"sccl.synth.syncoll.{other}" for other in backends - {name})
         assert not any(i.startswith(others) for i in imports(SYNCOLL / f"{name}.py")), name
@@ -302,7 +302,7 @@ def test_backends_do_not_import_one_another() -> None:
 
 def test_sweeps_know_no_solver() -> None:
     names = [
-        *("solve", "solve_cadical", "solve_cpsat", "solve_portfolio", "solve_z3"),
+        *("solve", "solve_cadical", "solve_cpsat", "solve_z3"),
         "symmetric_search",
     ]
     solvers = tuple(f"sccl.synth.syncoll.{name}" for name in names)

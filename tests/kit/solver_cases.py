@@ -90,10 +90,6 @@ BANK = (
     Case("z52-pcie", "allgather", 1, 3, 3, False, "4 chunks each way over two buses of one"),
 )
 
-
-RACES = {"portfolio"}
-"""Backends that do not promise the same bytes on every run."""
-
 _MOST_CHUNKS = 16  # chunk limit of repeated queries, beyond which Z3 takes up to half a minute
 
 
@@ -124,7 +120,7 @@ def check_backend(solver: str, case: Case, timeout_s: float = 300, *, here: bool
     if isinstance(answer, Unsat):
         assert answer.evidence
     most = max(instance.collective.num_chunks for instance in case.question.instances)
-    if solver not in RACES and most <= _MOST_CHUNKS:
+    if most <= _MOST_CHUNKS:
         second = solve_question(case.question, lambda instance: ask(instance, effort))
         assert _bytes(second) == _bytes(answer), f"{solver} answers {case} in two ways"
 

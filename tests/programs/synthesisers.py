@@ -32,11 +32,7 @@ ASKED = {
     "symmetric": ("alltoall", "torus:4x4", 16, 4, 8, "cpsat"),
     "symmetric-layered": ("allgather", "mesh:4x4", 2, 6, 15, "cpsat"),
     "symmetric-shortest": ("allgather", "torus:4x4x4", 2, 6, 21, "cpsat"),
-} | {
-    solver: ("allgather", "ring:5", 2, 3, 4, solver)
-    for solver in solve.names()
-    if solver != "portfolio"  # a race: the one that does not promise it
-}
+} | {solver: ("allgather", "ring:5", 2, 3, 4, solver) for solver in solve.names()}
 
 SWEPT = {
     "sweep": ("--collective", "allgather", "--topo", "dgx1", "--no-store"),

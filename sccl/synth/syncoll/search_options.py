@@ -19,9 +19,7 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
     solver: Annotated[
         str,
         Meta(
-            description=f"Solver: {', '.join(solve.names())}. The portfolio runs the other three "
-            "at the same time and takes the first answer, so its algorithms may differ from run to "
-            "run.",
+            description=f"Solver: {', '.join(solve.names())}.",
             extra={"choices": solve.names()},
         ),
     ] = solve.DEFAULT_SOLVER

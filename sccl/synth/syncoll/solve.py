@@ -45,7 +45,7 @@ __all__ = [
 
 DEFAULT_SOLVER = "cpsat"
 _ASKED_ALONE = ("z3",)
-_AFTER_GREEDY = ("cpsat", "portfolio")
+_AFTER_GREEDY = ("cpsat",)
 
 MIN_SYMMETRIC_RANKS = 12
 """Ranks from which constructions and symmetric searches save time. Below, a solver answers in a
@@ -57,7 +57,6 @@ _SYMMETRIC_SHARE = 1 / 12
 _MODULES = {
     "cadical": "sccl.synth.syncoll.solve_cadical",
     "cpsat": "sccl.synth.syncoll.solve_cpsat",
-    "portfolio": "sccl.synth.syncoll.solve_portfolio",
     "z3": "sccl.synth.syncoll.solve_z3",
 }
 

@@ -9,7 +9,7 @@ not of both directions one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
@@ -133,18 +133,20 @@ class _RootSearch:
         for chunk_trees in self.trees:
             best, least_busy = chunk_trees, INFINITE
             for around, path in pairs:
+                if around + self._load_of(load, (path, self._opposite_route[path])) >= least_busy:
+                    continue  # the trees contain this exchange
                 grown = self._grow_trees(load, path)
-                held = [
-                    h.resource
-                    for w in (*grown.up.values(), *grown.down.values())
-                    for h in problem.route_uses[w]
-                ]
-                if (busy := around + max(load[thing] for thing in held)) < least_busy:
+                busy = around + self._load_of(load, (*grown.up.values(), *grown.down.values()))
+                if busy < least_busy:
                     best, least_busy = grown, busy
             for path in (*best.up.values(), *best.down.values()):
                 for h in problem.route_uses[path]:
                     load[h.resource] += h.busy * h.demand // problem.capacity[h.resource]
             yield best
+
+    def _load_of(self, load: Sequence[int], paths: Iterable[int]) -> int:
+        """Return the largest load of the resources of some routes."""
+        return max(load[h.resource] for path in paths for h in self.problem.route_uses[path])
 
     def _pair_time(self, path: int) -> int:
         """Return a chunk's time without contention if its trees grow from the ends of a route."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import json
 import os
@@ -35,9 +34,7 @@ from sccl.solvers.workers import WorkerPool
 from sccl.synth.common.cluster import Cluster, open_connection
 from sccl.synth.common.prefetch import Prefetcher
 from sccl.synth.syncoll import solve as syncoll_solve
-from sccl.synth.syncoll import solve_portfolio
 from sccl.synth.syncoll.oracle import QueryConfig, answer_json, open_oracle
-from sccl.synth.syncoll.solver_process import SolverChild
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
 from tests.kit.paths import ROOT
@@ -127,10 +124,6 @@ def test_only_what_is_expected_stays(tmp_path: Path) -> None:
         ahead.close()
 
 
-def no_process(*_: object, **__: object) -> None:
-    raise OSError(errno.EMFILE, "Too many open files")
-
-
 def no_thread(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
@@ -141,16 +134,6 @@ def test_threads_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
         WorkerPool(2)
     with pytest.raises(ToolError, match="can't start new thread"):
         run_interruptible(int, lambda: None)
-    with pytest.raises(ToolError, match="can't start new thread"):
-        solve_portfolio.answer(instance(2), syncoll_solve.Effort())
-
-
-def test_solver_whose_watcher_breaks_is_a_solver_that_broke(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(SolverChild, "answer", no_process)
-    with pytest.raises(SolverError, match="Too many open files"):
-        solve_portfolio.answer(instance(2), syncoll_solve.Effort())
 
 
 def test_numbers_of_jobs() -> None:

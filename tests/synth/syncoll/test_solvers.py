@@ -14,14 +14,13 @@ import pytest
 from sccl.collectives import named_spec
 from sccl.core.answer import Sat, Unknown, Unsat
 from sccl.core.instance import Instance
-from sccl.errors import JudgeError, ParameterError, SolverError, UnknownNameError
+from sccl.errors import JudgeError, ParameterError, UnknownNameError
 from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.encoding_time_indexed import count_variables, encode
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.group_choice import candidate_groups
 from tests.kit.solver_cases import BANK, Case, check_backend
 
-SOLVERS = [name for name in solve.names() if name != "portfolio"]
 SENT = [
     case
     for case in BANK
@@ -36,7 +35,7 @@ HARD_FOR_Z3 = {("alltoall", 3), ("alltoall", 2), ("allgather", 6)}
 
 
 def asked() -> Iterator[Any]:
-    for case, solver in product(BANK, SOLVERS):
+    for case, solver in product(BANK, solve.names()):
         hard = case.topology == "dgx1" and (case.collective, case.rounds) in HARD_FOR_Z3
         marks = [pytest.mark.nightly] if hard and solver == "z3" else []
         yield pytest.param(solver, case, id=f"{case}-{solver}", marks=marks)
@@ -47,10 +46,9 @@ def test_backend_gives_known_verdict(solver: str, case: Case) -> None:
     check_backend(solver, case, here=True)
 
 
-@pytest.mark.parametrize("solver", ["cadical", "z3", "portfolio"])
+@pytest.mark.parametrize("solver", ["cadical", "z3"])
 @pytest.mark.parametrize("case", SENT, ids=str)
 def test_solvers_in_processes_of_their_own_say_the_same(solver: str, case: Case) -> None:
-    """The portfolio is a race of the others, and has no verdict of its own."""
     check_backend(solver, case)
 
 
@@ -133,44 +131,6 @@ def test_size_counts_the_variables() -> None:
     for case in BANK:
         for instance in case.question.instances:
             assert count_variables(instance) == len(encode(instance).transfers)
-
-
-def test_a_contradiction_between_solvers_is_loud_and_keeps_the_instance(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sccl.core.files.algorithms import instance_from_wire
-    from sccl.core.files.json_text import parse
-    from sccl.core.files.shapes import InstanceWire
-    from sccl.synth.syncoll import solve_portfolio
-
-    monkeypatch.chdir(tmp_path)
-    instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
-    sat = solve.solve(instance)
-    wrong = Unsat("a defect", "liar", 0.0)
-    solve_portfolio._require_agreement(instance, [sat])
-    solve_portfolio._require_agreement(instance, [wrong])
-    with pytest.raises(SolverError, match="liar answers unsat for the same instance"):
-        solve_portfolio._require_agreement(instance, [wrong, sat])
-    monkeypatch.setattr(solve_portfolio, "_finished_answers", lambda _: [wrong])
-    with pytest.raises(SolverError, match="liar answers unsat for the same instance"):
-        solve_portfolio.answer(instance, solve.Effort())
-    (kept,) = tmp_path.iterdir()
-    assert instance_from_wire(parse(kept.read_text(), InstanceWire, "kept"), "kept") == instance
-
-
-def test_the_portfolio_goes_on_when_a_member_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sccl.synth.syncoll import solve_portfolio
-
-    monkeypatch.setattr(solve_portfolio, "MEMBERS", ("no-such-solver", "cadical"))
-    monkeypatch.setattr(solve_portfolio, "available_cores", lambda: 1)
-    monkeypatch.setattr(solve, "_AFTER_GREEDY", ())
-    instance = Case("ring:4", "allgather", 1, 2, 2, True, "").question.instances[0]
-    answer = solve.solve(instance, "portfolio")
-    assert isinstance(answer, Sat)
-    assert answer.solver == "cadical"
-    monkeypatch.setattr(solve_portfolio, "MEMBERS", ("no-such-solver",))
-    with pytest.raises(SolverError, match="no-such-solver"):
-        solve.solve(instance, "portfolio")
 
 
 @pytest.mark.parametrize(

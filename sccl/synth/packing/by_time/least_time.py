@@ -202,7 +202,9 @@ def _improve_allreduce(  # noqa: PLR0913, PLR0917 - a problem, its limits, and c
             request, phases, floor, options.gap, units, deadline, on_progress
         )
         result = trees or phases
-    if not interrupted and result.objective > floor * (1 + Fraction(options.gap)):
+    near = result.objective <= floor * (1 + Fraction(options.gap))
+    # TE-CCL found nothing better than pairs of trees in any measured row
+    if result is phases and not (interrupted or near):
         result = improve_two_phases(request, result, effort, deadline)
     return result, INTERRUPTED if interrupted else NOT_STOPPED
 
