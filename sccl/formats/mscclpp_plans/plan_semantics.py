@@ -25,7 +25,7 @@ from sccl.core.collective import Collective, Relation, RelationKind
 from sccl.core.topology import to_ranks
 from sccl.errors import InputError, TooLargeError
 from sccl.formats.mscclpp_plans.plan_file import PACKETS, WAITS, OpPart, PlanPart
-from sccl.formats.program_check import completed_before, topological_order
+from sccl.formats.program_check import completed_before, order_steps
 from sccl.formats.program_graph import Content, GraphFault, GraphStep, Label, Move, Place
 
 PIECES = 2
@@ -242,7 +242,7 @@ def find_early_packets(
         halves: Whether calls alternate between two halves of scratch.
     """
     readers = _packet_readers(steps)
-    order, faults = topological_order(steps)
+    order, faults = order_steps(steps)
     if not readers or faults:
         return []
     before = completed_before(steps)
