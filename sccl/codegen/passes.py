@@ -32,7 +32,7 @@ from sccl.codegen.ir import (
 )
 from sccl.codegen.lowering import lower
 from sccl.core.algorithm import Algorithm
-from sccl.core.topological_order import topological_order
+from sccl.core.graphs import topological_order
 from sccl.errors import JudgeError
 
 

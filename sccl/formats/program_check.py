@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from sccl.core.topological_order import topological_order
+from sccl.core.graphs import topological_order
 from sccl.errors import TooLargeError
 from sccl.formats.program_graph import (
     Content,

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from sccl.core.topological_order import topological_order
+from sccl.core.graphs import topological_order
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.training.bounds.step_bounds import min_repeat_interval

@@ -23,7 +23,7 @@ import numpy as np
 
 from sccl.compiled import compiled, compiled_in_place, number
 from sccl.core.arrays import IntArray
-from sccl.core.topological_order import topological_order
+from sccl.core.graphs import topological_order
 from sccl.training.scheduling.list_scheduling import earliest_fit, empty_profile, reserve
 from sccl.training.scheduling.step_problem import (
     CyclicPlan,

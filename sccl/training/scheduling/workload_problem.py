@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sccl.core.cost import format_bytes
-from sccl.core.topological_order import topological_order
+from sccl.core.graphs import topological_order
 from sccl.core.training_plan import FULL_LOAD, Issue, Option, TrainingPlan
 from sccl.core.workload import Workload, find_cycle
 from sccl.core.workload_ops import CommOp, ComputeOp, Dependency, HostAction, Role

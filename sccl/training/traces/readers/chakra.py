@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from sccl.core.files.chakra_records import COLLECTIVES, NodeKind, read_records
 from sccl.core.formatting import format_count
-from sccl.core.topological_order import topological_order
+from sccl.core.graphs import topological_order
 from sccl.core.workload_ops import MAX_ELEMENTS, ROOTED
 from sccl.errors import FormatError, TooLargeError
 from sccl.training.traces.readers.chakra_nodes import (

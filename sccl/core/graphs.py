@@ -1,4 +1,4 @@
-"""Topological order of a graph, by keys."""
+"""Order and partition the nodes of graphs."""
 
 from __future__ import annotations
 
@@ -44,3 +44,30 @@ def topological_order(
             if not waits[successor]:
                 heapq.heappush(ready, (key(successor), successor))
     return order
+
+
+def connected_components(
+    nodes: Iterable[Node], edges: Iterable[tuple[Node, Node]]
+) -> dict[Node, list[Node]]:
+    """Return the members of each connected component by its first node, in the order of nodes.
+
+    Examples:
+        >>> connected_components("abcd", [("c", "a"), ("b", "d")])
+        {'a': ['a', 'c'], 'b': ['b', 'd']}
+    """
+    ordered = list(nodes)
+    place = {node: k for k, node in enumerate(ordered)}
+    parent = list(range(len(ordered)))  # union-find: the root of a tree is its first node
+
+    def find_root(k: int) -> int:
+        while parent[k] != k:
+            parent[k] = k = parent[parent[k]]
+        return k
+
+    for source, target in edges:
+        low, high = sorted((find_root(place[source]), find_root(place[target])))
+        parent[high] = low
+    components: dict[Node, list[Node]] = {}
+    for k, node in enumerate(ordered):
+        components.setdefault(ordered[find_root(k)], []).append(node)
+    return components
