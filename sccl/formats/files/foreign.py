@@ -79,10 +79,10 @@ def _named_files(word: str | Path) -> list[Path]:
 
 def _load_foreign(path: Path, unread: dict[Path, InputError] | None) -> ForeignFile | None:
     try:
-        recognised = _recognize(path)
-        if recognised is None:
+        recognized = _recognize(path)
+        if recognized is None:
             return None
-        form, content = recognised
+        form, content = recognized
         foreign = form.read(content, str(path))
     except InputError as error:
         if unread is None:
@@ -98,8 +98,8 @@ def detect_file_format(path: Path) -> Format | None:
     Raises:
         InputError: The file cannot be read, or exceeds the size limit of foreign formats.
     """
-    recognised = _recognize(path)
-    return None if recognised is None else recognised[0]
+    recognized = _recognize(path)
+    return None if recognized is None else recognized[0]
 
 
 def _recognize(path: Path) -> tuple[Format, bytes] | None:

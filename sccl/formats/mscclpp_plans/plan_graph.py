@@ -22,6 +22,7 @@ from sccl.formats.mscclpp_plans.plan_file import (
     BufferPart,
     OpPart,
     PlanPart,
+    buffer_and_ranks,
     is_packet,
     operation_name,
 )
@@ -180,15 +181,7 @@ class _GraphBuilder:
     ) -> list[list[Place]]:
         """Return the places that a line accesses, for each rank that has the buffer."""
         gpu = self.plan.gpus[line.rank]
-        block = gpu.threadblocks[line.block]
-        kind, ranks = part.type or "", [line.rank]
-        if part.buffer_id is not None:
-            number = block.buffers_of(line.op.channel_type or "")[part.buffer_id]
-            remote = gpu.remote_buffers[number]
-            kind, ranks = remote.type, [remote.rank]
-        elif part.switch_channel_id is not None:
-            number = block.channels_of("switch")[part.switch_channel_id]
-            kind, ranks = gpu.switches()[number]
+        kind, ranks = buffer_and_ranks(gpu, gpu.threadblocks[line.block], line.op, part)
         begin, size = part.index * self.grain, part.size * self.grain
         group = line.op.tbg_info
         if group is not None:
