@@ -149,7 +149,7 @@ def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, 
     Periods are in microseconds. The third value is the reason why they are unknown, or empty.
     """
     from sccl.training.link_simulation import simulate_in_isolation, simulate_on_links  # noqa: PLC0415 - loads Numba
-    from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads Numba
+    from sccl.training.options.motif_costs import build_motif_planner  # noqa: PLC0415 - loads Numba
 
     try:
         by = build_motif_planner(plan.planned_by, plan.seed) if plan.planned_by else None

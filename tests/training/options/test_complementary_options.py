@@ -16,7 +16,7 @@ from sccl.errors import UnknownNameError
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.options.fabric_resources import residual_channel
 from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR
-from sccl.training.options.motif_planner import build_motif_planner
+from sccl.training.options.motif_costs import build_motif_planner
 from sccl.training.options.option_catalog import OptionSettings, find_complements, find_options
 from sccl.training.options.option_enumeration import OptionEnumerator
 from sccl.training.planner import Planner, PlanSettings
