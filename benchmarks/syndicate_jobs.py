@@ -18,7 +18,7 @@ from sccl.training.bounds.period_bounds import period_lower_bound
 from sccl.training.fabric_names import resolve_fabric
 from sccl.training.models import generate_workload
 from sccl.training.models.presets import find_preset
-from sccl.training.options.motif_planner import build_motif_planner
+from sccl.training.options.motif_costs import build_motif_planner
 from sccl.training.options.option_catalog import OptionSettings, find_options
 from sccl.training.scheduling.plan_search import search_cyclic_plans
 from sccl.training.scheduling.policies import POLICIES, RULE_POLICIES, PolicyEffort

@@ -23,6 +23,7 @@ from sccl.training.fabric_names import resolve_fabric
 from sccl.training.models import generate_workload
 from sccl.training.models.presets import find_preset
 from sccl.training.options.option_catalog import OptionSettings, find_options
+from sccl.training.plan_summary import covered_ns
 from sccl.training.scheduling.plan_search import search_cyclic_plans
 from sccl.training.scheduling.policies import POLICIES, RULE_POLICIES, PolicyEffort
 from sccl.training.scheduling.steady_state import SteadyState
@@ -32,7 +33,7 @@ from sccl.training.timeline import simulate_timeline
 from sccl.training.types.fabric import Fabric
 from sccl.training.types.training_plan import FULL_LOAD, Option, TrainingPlan
 from sccl.training.types.workload import Workload
-from sccl.view.charts.step_pictures import RunningPlan, covered_ns, iteration_panel, iteration_start
+from sccl.view.charts.step_pictures import RunningPlan, iteration_panel, iteration_start
 
 FIFO, BS, HO, EXEC, SCHED = "FIFO", "BS+", "HO", "S-Exec", "S-Sched"
 PUBLISHED, OURS = "published search", "ours"

@@ -213,7 +213,7 @@ def _measure_gpus(
 
 
 def _draw(made: LinkProfile, path: Path) -> None:
-    from sccl.view.charts.profile_chart import profile_chart  # noqa: PLC0415 - the charts, where drawn
+    from sccl.view.charts.link_times import profile_chart  # noqa: PLC0415 - the charts, where drawn
 
     charts.save_chart(profile_chart(made), path, title=f"sccl: {made.topology.name}")
 

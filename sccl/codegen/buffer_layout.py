@@ -79,19 +79,26 @@ class BufferLayout:
 
 def build_layout(collective: Collective) -> BufferLayout:
     """Build the buffer layout of a collective, equal to MPI's layout for MPI's collectives."""
-    period = _period(collective)
-    ranks = range(collective.ranks)
-    inputs = tuple(
-        tuple(p for p in range(period) if rank in collective.holders(p)) for rank in ranks
-    )
-    outputs = tuple(
-        tuple(p for p in range(period) if rank in collective.destinations(p)) for rank in ranks
-    )
+    period, ranks = chunk_period(collective), range(collective.ranks)
+    inputs: list[list[int]] = [[] for _ in ranks]
+    outputs: list[list[int]] = [[] for _ in ranks]
+    for p in range(period):
+        for rank in collective.holders(p):
+            inputs[rank].append(p)
+        for rank in collective.destinations(p):
+            outputs[rank].append(p)
     aliases = tuple(_aliases(collective, rank) for rank in ranks)
-    return BufferLayout(collective.num_chunks // period, period, inputs, outputs, aliases)
+    return BufferLayout(
+        collective.num_chunks // period,
+        period,
+        tuple(map(tuple, inputs)),
+        tuple(map(tuple, outputs)),
+        aliases,
+    )
 
 
-def _period(collective: Collective) -> int:
+def chunk_period(collective: Collective) -> int:
+    """Return the number of pattern chunks, after which sources and destinations repeat."""
     longest = 1
     for relation in (collective.pre, collective.post):
         match relation.kind:

@@ -32,6 +32,7 @@ from sccl.codegen.ir import (
 )
 from sccl.codegen.lowering import lower
 from sccl.core.algorithm import Algorithm
+from sccl.core.graphs import topological_order
 from sccl.errors import JudgeError
 
 
@@ -475,13 +476,7 @@ def _serial_order(program: Program, rank: int) -> list[Address]:
     """Return the addresses of a rank's instructions in the order of a single thread."""
     size = len(program.ranks)
     code = dict(program.ranks[rank].instructions())
-    users: dict[Address, list[Address]] = defaultdict(list)
-    waiting: dict[Address, int] = {}
-    for (b, i), line in code.items():
-        sources = [*line.after, *([(b, i - 1)] if i else [])]
-        waiting[b, i] = len(sources)
-        for source in sources:
-            users[source].append((b, i))
+    before = {(b, i): [*line.after, *([(b, i - 1)] if i else [])] for (b, i), line in code.items()}
 
     def urgency(address: Address) -> tuple[object, ...]:
         line = code[address]
@@ -489,17 +484,7 @@ def _serial_order(program: Program, rank: int) -> list[Address]:
         turn = rank - peer if line.flag is not None and line.op is not Op.SEND else peer - rank
         return (*line.order, turn % size, *address)
 
-    ready = [(urgency(a), a) for a, count in waiting.items() if not count]
-    heapq.heapify(ready)
-    serial = []
-    while ready:
-        _, address = heapq.heappop(ready)
-        serial.append(address)
-        for user in users[address]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(ready, (urgency(user), user))
-    return serial
+    return topological_order(before, key=urgency)
 
 
 def compile_program(algorithm: Algorithm, landing: Landing, *, serial: bool) -> Program:

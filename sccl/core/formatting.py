@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -64,3 +64,8 @@ def format_rounded(number: Fraction | int) -> str:
 def single_line(value: object) -> str:
     """Return a name with escaped line ends, which names of files and machines may contain."""
     return str(value).replace("\n", "\\n")
+
+
+def join_first(names: Sequence[object], limit: int) -> str:
+    """Return the first names, separated by commas, with an ellipsis if there are more."""
+    return ", ".join(map(str, names[:limit])) + (", ..." if len(names) > limit else "")

@@ -20,7 +20,7 @@ from sccl.collectives import named_spec
 from sccl.core.ids import Edge, Rank
 from sccl.core.topology import Budget, Topology
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.format_contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.format_contract import ForeignPlan, FormatOptions, read_only
 from sccl.formats.msccl.msccl_program import parse_untrusted_xml
 from sccl.formats.transfer_lists import (
     ASSUMED_MACHINE_NOTE,
@@ -72,13 +72,7 @@ class _Tree:
     paths: Mapping[tuple[str, str], Sequence[str]]
 
 
-def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
-    """Raise an error, since only ForestColl writes these files.
-
-    Raises:
-        FormatError: Always.
-    """
-    raise FormatError("forestcoll: trees are read, with 'sccl import'; nothing runs them")
+write = read_only("forestcoll: trees are read, with 'sccl import'; nothing runs them")
 
 
 def sniff(content: bytes) -> bool:

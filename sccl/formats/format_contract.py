@@ -127,6 +127,19 @@ def write_only(why: str) -> tuple[Callable[[bytes], bool], Callable[[bytes, str]
     return sniff, read
 
 
+def read_only(why: str) -> Callable[[Sequence[SizedPlan], FormatOptions], WrittenFiles]:
+    """Return ``write`` of a format whose files are only read.
+
+    Args:
+        why: Reason why files are not written, as a sentence.
+    """
+
+    def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
+        raise FormatError(why)
+
+    return write
+
+
 class Format(Protocol):
     """A module of this package that defines a format."""
 

@@ -25,6 +25,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from sccl.codegen.buffer_layout import chunk_period
 from sccl.core.algorithm import Algorithm, Send, make_send
 from sccl.core.collective import Collective, Relation
 from sccl.core.topology import Budget, Topology
@@ -34,7 +35,6 @@ from sccl.formats.msccl.collective_tables import (
     MAX_RANKS,
     MAX_SENDS,
     CollectivePart,
-    chunk_period,
     number_chunks,
     parse_demand,
 )

@@ -37,7 +37,7 @@ from sccl.formats.msccl.msccl_program import (
 )
 from sccl.formats.msccl.msccl_rules import MAX_OFFSET, RUNTIMES, Runtime, find_violations
 from sccl.formats.msccl.msccl_steps import StepWriter
-from sccl.formats.program_check import run_graph, topological_order
+from sccl.formats.program_check import order_steps, run_graph
 
 NAME = "msccl-xml"
 ABOUT = "MSCCL programs for microsoft/msccl, Azure's executor and RCCL up to ROCm 7.12"
@@ -160,9 +160,7 @@ def read(content: bytes, where: str) -> ForeignPlan:
     refused = all(broken.values())
     plan = build_graph(program)
     notes = [*([] if refused else said), *program.unused]
-    if not topological_order(plan.call_modes[0].graph.steps)[1] and (
-        stuck := _find_deadlocks(program)
-    ):
+    if not order_steps(plan.call_modes[0].graph.steps)[1] and (stuck := _find_deadlocks(program)):
         notes.append(f"in calls so large that each chunk takes a place in a queue, {stuck[0]}")
     if plan.collective.name == "custom":
         notes = [NO_DEMAND_NOTE, *notes]
@@ -307,7 +305,7 @@ def _find_deadlocks(program: MscclProgram) -> list[str]:
     if sum(step.count for *_, block in program.blocks() for step in block.steps) > MAX_ELEMENTS:
         return []
     calling = build_graph(split_to_single_chunks(program)).call_modes[0]
-    return [fault.message for fault in topological_order(calling.graph.steps)[1]]
+    return [fault.message for fault in order_steps(calling.graph.steps)[1]]
 
 
 def _notes(plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int) -> list[str]:

@@ -8,7 +8,6 @@ runs. Without races all runs have the same result.
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from sccl.core.graphs import topological_order
 from sccl.errors import TooLargeError
 from sccl.formats.program_graph import (
     Content,
@@ -53,7 +53,7 @@ def run_graph(graph: StepGraph) -> GraphRun:
     Raises:
         TooLargeError: The program has too many steps and thread blocks.
     """
-    order, faults = topological_order(graph.steps)
+    order, faults = order_steps(graph.steps)
     if faults:
         return GraphRun(faults)
     execution = _Execution(graph, _clocks(graph.steps, order))
@@ -75,23 +75,14 @@ def completed_before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
     return earlier
 
 
-def topological_order(steps: Sequence[GraphStep]) -> tuple[list[int], list[GraphFault]]:
+def order_steps(steps: Sequence[GraphStep]) -> tuple[list[int], list[GraphFault]]:
     """Return the steps in topological order, and faults if there is none."""
     before = completed_before(steps)
-    waits = [len(sources) for sources in before]
-    users: list[list[int]] = [[] for _ in steps]
-    for number, sources in enumerate(before):
-        for source in sources:
-            users[source].append(number)
-    ready = [n for n, count in enumerate(waits) if not count and not steps[n].never_reason]
-    order: list[int] = []
-    while ready:
-        number = heapq.heappop(ready)
-        order.append(number)
-        for user in users[number]:
-            waits[user] -= 1
-            if not waits[user] and not steps[user].never_reason:
-                heapq.heappush(ready, user)
+    waits = {
+        number: (*sources, number) if steps[number].never_reason else sources
+        for number, sources in enumerate(before)
+    }  # a step that never happens waits for itself
+    order = topological_order(waits, key=int)
     if len(order) == len(steps):
         return order, []
     return order, list(_find_deadlocks(steps, before, set(order)))

@@ -7,10 +7,17 @@ verifies the graph for all formats.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sccl.core.collective import Collective
+from sccl.codegen.buffer_layout import build_layout
+from sccl.core.collective import Collective, Relation, RelationKind
+from sccl.core.topology import to_ranks
+from sccl.errors import TooLargeError
+
+MAX_MOVES = 2**22
+"""Largest number of moved parts of chunks of a program."""
 
 Place = tuple[int, str, int]
 """(rank, buffer, index): memory for one chunk."""
@@ -77,17 +84,18 @@ class StepGraph:
 
 @dataclass(frozen=True, slots=True)
 class GraphFault:
-    """A fault of a program.
+    """A fault of a program, or of a plan in a foreign format.
 
     Attributes:
-        kind: ``deadlock``, ``race``, ``unwritten``, ``twice``, ``missing`` or ``wrong``.
+        kind: ``deadlock``, ``race``, ``unwritten``, ``twice``, ``missing`` or ``wrong``, or a kind
+            of the judge's.
         block: Thread block of the rank, None if the fault concerns no particular one.
         step: Step of the thread block, from 0.
     """
 
     kind: str
     message: str
-    rank: int
+    rank: int | None
     block: int | None = None
     step: int | None = None
     chunk: int | None = None
@@ -142,3 +150,82 @@ class StepProgram:
     collective: Collective
     chunks: Mapping[Label, int]
     call_modes: tuple[CallMode, ...]
+
+
+class ProgramDemand:
+    """The demand of a program's collective, in the input and output buffers of its ranks.
+
+    Attributes:
+        is_known: Whether the collective is known. An unknown one demands nothing, and each rank
+            holds the chunks of its input.
+        collective: The collective.
+        chunks: Chunk of the collective for each chunk of an input.
+        outputs: Required content of each (rank, index) of the outputs.
+    """
+
+    def __init__(self, collective: Collective | None, sizes: Sequence[tuple[int, int]]) -> None:
+        """Derive the demand.
+
+        Args:
+            collective: Collective. None: unknown.
+            sizes: Number of chunks of the input and of the output of each rank.
+
+        Raises:
+            TooLargeError: An unknown collective has too many chunks.
+        """
+        self.is_known = collective is not None
+        self.collective = collective or _identity_collective([inputs for inputs, _ in sizes])
+        layout = build_layout(self.collective)
+        self.chunks: dict[Label, int] = {}
+        holders: dict[int, list[Label]] = defaultdict(list)
+        for rank, (inputs, _) in enumerate(sizes):
+            for i in range(min(inputs, len(layout.inputs[rank]) * layout.parts)):
+                chunk = self.chunks[rank, i] = layout.chunk_of_input(rank, i)
+                holders[chunk].append((rank, i))
+        content = {chunk: frozenset(labels) for chunk, labels in holders.items()}
+        self.outputs = {
+            (rank, i): content[layout.chunk_of_output(rank, i)]
+            for rank, (_, outputs) in enumerate(sizes if self.is_known else ())
+            for i in range(min(outputs, len(layout.outputs[rank]) * layout.parts))
+        }
+
+
+def _identity_collective(inputs: Sequence[int]) -> Collective:
+    """Return the collective in which each rank keeps the chunks of its input."""
+    if sum(inputs) > MAX_MOVES:
+        raise TooLargeError(f"{sum(inputs)} chunks, and up to {MAX_MOVES} are followed")
+    holders = tuple(to_ranks((rank,)) for rank, count in enumerate(inputs) for _ in range(count))
+    pattern = holders or (to_ranks((0,)),)
+    kept = Relation(RelationKind.PAIRS, pattern=pattern)
+    return Collective("custom", max(2, len(inputs)), 1, len(pattern), kept, kept)
+
+
+def in_place_offsets(sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, str], int]:
+    """Return the buffers that are parts of others in an in-place call, with their offsets.
+
+    Args:
+        sizes: Number of chunks of the input and of the output of each rank.
+    """
+    inside: dict[tuple[int, str], int] = {}
+    for rank, (inputs, outputs) in enumerate(sizes):
+        if inputs > outputs:
+            inside[rank, "output"] = rank * outputs
+        else:
+            inside[rank, "input"] = rank * inputs if inputs < outputs else 0
+    return inside
+
+
+def aliased_place(
+    offsets: Mapping[tuple[int, str], int], rank: int, buffer: str, index: int, parts: int = 1
+) -> Place:
+    """Return the memory of a part of a buffer, which may be part of another buffer.
+
+    Args:
+        offsets: Offsets in chunks, as returned by :func:`in_place_offsets`.
+        index: Number of the part.
+        parts: Number of parts of a chunk.
+    """
+    offset = offsets.get((rank, buffer))
+    if offset is None:
+        return (rank, buffer, index)
+    return (rank, "output" if buffer == "input" else "input", offset * parts + index)

@@ -16,7 +16,7 @@ from typing import Any
 from sccl.collectives import named_spec
 from sccl.core.collective import Collective
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.format_contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.format_contract import ForeignPlan, FormatOptions, read_only
 from sccl.formats.transfer_lists import ASSUMED_MACHINE_NOTE, algorithm_of_flows, machine_of_edges
 from sccl.topo.importers.unused_fields import unused_line
 
@@ -45,20 +45,11 @@ _FLOW = re.compile(
 _DEMAND = re.compile(r"Demand at (\d{1,6}) for chunk (\d{1,6}) from (\d{1,6}) met by epoch \d{1,9}")
 
 
-class TecclOptions(FormatOptions, frozen=True, kw_only=True):
-    """The format has no options."""
+Options = FormatOptions
+"""The format has no options."""
 
 
-Options = TecclOptions
-
-
-def write(plans: Sequence[SizedPlan], options: TecclOptions) -> WrittenFiles:  # noqa: ARG001
-    """Raise an error, since only TE-CCL writes these files.
-
-    Raises:
-        FormatError: Always.
-    """
-    raise FormatError("teccl: schedules of TE-CCL are read, with 'sccl import'; nothing runs them")
+write = read_only("teccl: schedules of TE-CCL are read, with 'sccl import'; nothing runs them")
 
 
 def sniff(content: bytes) -> bool:

@@ -19,7 +19,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.formatting import format_count
 from sccl.core.schedule import Schedule
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.format_contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.format_contract import ForeignPlan, FormatOptions, read_only
 
 NAME = "tuner-csv"
 ABOUT = "rules for NCCL's tuner plugin: its fastest algorithm for each size, by simulation"
@@ -84,13 +84,7 @@ def format_rules(rules: Iterable[TunerRule], comments: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in (*head, *(rule.line for rule in rules)))
 
 
-def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  # noqa: ARG001
-    """Raise an error, since rules result from a comparison, which this package does not run.
-
-    Raises:
-        FormatError: Always.
-    """
-    raise FormatError("tuner-csv: rules need a comparison of NCCL's algorithms: use 'sccl export'")
+write = read_only("tuner-csv: rules need a comparison of NCCL's algorithms: use 'sccl export'")
 
 
 def sniff(content: bytes) -> bool:

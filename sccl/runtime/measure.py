@@ -124,15 +124,18 @@ def group_by_collective(
     return grouped
 
 
+_MIN_GAIN = 0.03
+"""Relative gain that a switch of contenders must exceed, so that noise causes no switches."""
+
+
 def fastest_contenders(
-    sizes: dict[int, dict[str, ContenderTiming]], names: Iterable[str], tolerance: float = 0.03
+    sizes: dict[int, dict[str, ContenderTiming]], names: Iterable[str]
 ) -> list[tuple[int, str]]:
     """Return the switch points between the fastest contenders.
 
     Args:
         sizes: Timings by size and contender.
         names: Names of the contenders.
-        tolerance: Relative gain that a switch must exceed, so that noise causes no switches.
 
     Returns:
         Pairs of a size and the contender to use from this size.
@@ -143,7 +146,7 @@ def fastest_contenders(
         best = min((n for n in contenders if n in row), key=lambda n: row[n].median_us)
         current = switches[-1][1] if switches else None
         gain = 1.0 if current is None else row[best].median_us / row[current].median_us
-        if current is None or gain < 1 - tolerance:
+        if current is None or gain < 1 - _MIN_GAIN:
             switches.append((size, best))
     return switches
 

@@ -118,17 +118,13 @@ def build_project(
     _make(project, [f"MPICXX={mpi.compiler}"], mpi.environment(), notify)
 
 
-def build_plain_library(project: Project, notify: Callable[[str], None] = lambda _: None) -> None:
+def build_plain_library(project: Project) -> None:
     """Build the library for ranks without MPI in the project's folder.
-
-    Args:
-        project: Project.
-        notify: Progress callback: a line of the compiler's output.
 
     Raises:
         ToolError: make or a compiler is missing, or the compiler rejects the code.
     """
-    _make(project, [PLAIN_LIBRARY], dict(os.environ), notify)
+    _make(project, [PLAIN_LIBRARY], dict(os.environ), lambda _: None)
 
 
 def _make(

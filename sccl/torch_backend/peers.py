@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from sccl.core.formatting import join_first
 from sccl.errors import ToolError
 
 _MAX_SHOWN = 8
@@ -172,10 +173,7 @@ _STATES = {
 def format_ranks(ranks: Iterable[int]) -> str:
     """Return a text such as ``rank 2`` or ``ranks 2, 3``, with at most :data:`_MAX_SHOWN` ranks."""
     members = list(ranks)
-    shown = ", ".join(map(str, members[:_MAX_SHOWN])) + (
-        ", ..." if len(members) > _MAX_SHOWN else ""
-    )
-    return f"rank{'' if len(members) == 1 else 's'} {shown}"
+    return f"rank{'' if len(members) == 1 else 's'} {join_first(members, _MAX_SHOWN)}"
 
 
 def call_error(call: str, ranks: Sequence[int], error: BaseException) -> CallError:

@@ -36,7 +36,7 @@ from sccl.training.fabric_messages import (
     build_link_machine,
     build_schedule_messages,
 )
-from sccl.training.options.carriers import CARRIERS
+from sccl.training.options.carriers import CARRIER_BY_NAME
 from sccl.training.options.motif_costs import MotifCosts, MotifPlanner, StepMessages
 from sccl.training.timeline import has_interference
 from sccl.training.timeline_models import (
@@ -51,8 +51,6 @@ from sccl.training.validate.plan_costs import recipe_motifs
 
 MAX_MESSAGES = 2**20
 """Largest number of messages times links. Their simulation takes about a second."""
-
-_CARRIER_BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
 
 _MotifKey = tuple[str, int]
 """Id of an operation, and index of a motif of its option. For a computation the index is 0."""
@@ -190,7 +188,7 @@ def _messages_by_motif(
         made, size = recipe_motifs(calls[name], option), ITEM_BYTES[calls[name].dtype]
         for number, (piece, motif) in enumerate(zip(made, option.motifs, strict=False)):
             channel, by = numbers[motif.channel], f"motif {number} of {name!r:.60}"
-            if (carrier := _CARRIER_BY_NAME.get(motif.carrier)) is not None:
+            if (carrier := CARRIER_BY_NAME.get(motif.carrier)) is not None:
                 if piece.collective not in carrier.collectives:
                     raise ParameterError(
                         f"{by} is a {piece.collective}, which carrier {carrier.name!r} does not "

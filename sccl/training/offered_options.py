@@ -129,7 +129,7 @@ def option_faults(loaded: LoadedOptions, costs: CostTable | None) -> tuple[PlanF
     Raises:
         InputError: The synthesizer is unknown, or no options can be derived.
     """
-    from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.training.options.motif_costs import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.training.validate.plan_costs import find_option_faults  # noqa: PLC0415
     from sccl.training.validate.plan_faults import PlanFault  # noqa: PLC0415
 

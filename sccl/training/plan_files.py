@@ -146,7 +146,7 @@ def training_faults(loaded: LoadedTraining) -> tuple[PlanFault, ...]:
     Raises:
         InputError: The synthesizer is unknown.
     """
-    from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.training.options.motif_costs import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.training.timeline import simulate_timeline  # noqa: PLC0415
     from sccl.training.validate.plan_bound import find_plan_bound_fault  # noqa: PLC0415
     from sccl.training.validate.plan_faults import PlanFault, find_faults  # noqa: PLC0415
@@ -164,9 +164,10 @@ def training_faults(loaded: LoadedTraining) -> tuple[PlanFault, ...]:
 
 def training_notes(loaded: LoadedTraining) -> tuple[str, ...]:
     """Return sentences on values of a training plan that are trusted without verification."""
-    from sccl.training.validate.plan_costs import list_unverified_claims  # noqa: PLC0415 - loads NumPy and Numba
-
-    return tuple(list_unverified_claims(as_told=loaded.has_unverified_times))
+    if not loaded.has_unverified_times:
+        return ()
+    note = "times come from a table of costs and are not verified, so the lower bound on the period"
+    return (f"{note} is not proved; pass the table with --costs",)
 
 
 def valid_timeline(loaded: LoadedTraining) -> StepTimeline:

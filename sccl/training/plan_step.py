@@ -83,7 +83,7 @@ def build_plan_settings(options: PlanOptions) -> PlanSettings:
     Raises:
         InputError: There is no such search, or a number or the table of costs is invalid.
     """
-    from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy
+    from sccl.training.options.motif_costs import build_motif_planner  # noqa: PLC0415 - loads NumPy
     from sccl.training.planner import PlanSettings  # noqa: PLC0415 - loads NumPy
 
     return PlanSettings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from msgspec import Meta
@@ -13,7 +13,7 @@ from sccl.core.files.outputs import build_output
 from sccl.core.files.shapes import Count, FileText, Part
 from sccl.errors import InputError
 from sccl.training.plan_files import LoadedTraining, valid_timeline
-from sccl.training.types.training_plan import Option, StepTimeline, TrainingPlan
+from sccl.training.types.training_plan import Option, StepSpan, StepTimeline, TrainingPlan
 from sccl.training.types.workload_ops import CommOp
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
@@ -149,7 +149,7 @@ def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, 
     Periods are in microseconds. The third value is the reason why they are unknown, or empty.
     """
     from sccl.training.link_simulation import simulate_in_isolation, simulate_on_links  # noqa: PLC0415 - loads Numba
-    from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads Numba
+    from sccl.training.options.motif_costs import build_motif_planner  # noqa: PLC0415 - loads Numba
 
     try:
         by = build_motif_planner(plan.planned_by, plan.seed) if plan.planned_by else None
@@ -205,13 +205,21 @@ def _option_parts(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
 def _lane_parts(timeline: StepTimeline) -> Iterator[LanePart]:
     """Yield the utilization of lanes in a steady iteration. Overlapping spans count once."""
     iteration_spans = [s for s in timeline.spans if s.iteration == timeline.first_periodic]
-    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    spans: dict[str, list[StepSpan]] = defaultdict(list)
     computes = {span.lane: span.computes for span in timeline.spans}
     for span in iteration_spans:
-        spans[span.lane].append((span.start_ns, span.end_ns))
+        spans[span.lane].append(span)
     for lane in sorted(spans, key=lambda name: (not computes[name], name)):
-        busy, last = 0, 0
-        for start, end in sorted(spans[lane]):
-            busy, last = busy + max(0, end - max(start, last)), max(last, end)
+        busy = covered_ns(spans[lane], 0, max(span.end_ns for span in spans[lane]))
         share = min(1.0, busy / timeline.period_ns) if timeline.period_ns else 0.0
         yield LanePart(name=lane, computes=computes[lane], busy_us=busy / 1000, share=share)
+
+
+def covered_ns(spans: Iterable[StepSpan], begin: int, until: int) -> int:
+    """Return the nanoseconds between ``begin`` and ``until`` during which any span is active."""
+    total, last = 0, begin
+    for span in sorted(spans, key=lambda s: s.start_ns):
+        since, end = max(span.start_ns, last), min(span.end_ns, until)
+        if end > since:
+            total, last = total + end - since, end
+    return total

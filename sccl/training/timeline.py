@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 
+from sccl.core.graphs import connected_components
 from sccl.errors import InputError
 from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits, stream_of
 from sccl.training.types.fabric import Fabric
@@ -85,23 +86,12 @@ def _connected_ops(plan: TrainingPlan, waits: Iterable[Dependency]) -> dict[str,
     both communicate and are therefore issued in one order. Separate components may repeat sooner.
     """
     lanes = {op.id: stream_of(op) for op in plan.workload.computation()}
-    near: dict[object, list[object]] = defaultdict(list)
-    for wait in waits:
-        near[wait.before].append(wait.after)
-        near[wait.after].append(wait.before)
-    for op in plan.workload.ops:
-        lane = ("lane", lanes.get(op.id))
-        near[op.id].append(lane)
-        near[lane].append(op.id)
-    group_of: dict[object, str] = {}
-    for op in plan.workload.ops:
-        left: list[object] = [op.id] if op.id not in group_of else []
-        while left:
-            item = left.pop()
-            if item not in group_of:
-                group_of[item] = op.id
-                left += near[item]
-    return {op.id: group_of[op.id] for op in plan.workload.ops}
+    first_in_lane: dict[str | None, str] = {}
+    edges = [(wait.before, wait.after) for wait in waits]
+    names = [op.id for op in plan.workload.ops]
+    edges += [(first_in_lane.setdefault(lanes.get(name), name), name) for name in names]
+    components = connected_components(names, edges)
+    return {name: first for first, members in components.items() for name in members}
 
 
 def _find_steady_state(starts: list[list[int]], back: int, cycle: int) -> tuple[int, int] | None:

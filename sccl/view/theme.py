@@ -54,6 +54,14 @@ class _ChartRows:
         return self._values
 
 
+def dashed_line(x: alt.X, field: str, value: float) -> alt.Chart:
+    """Return a dashed vertical line at a value of a field."""
+    rule = alt.Chart(chart_rows([{field: value}])).mark_rule(
+        strokeWidth=1.5, strokeDash=[4, 3], color=COLORS[1]
+    )
+    return rule.encode(x=x)
+
+
 def chart_rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
     """Return rows as inline data of a chart, without checks or copies."""
     with alt.utils.schemapi.debug_mode(arg=False):

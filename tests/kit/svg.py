@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from xml.etree import ElementTree as ET
 
-from sccl.view.charts.label_placement import Rectangle
+from sccl.view.drawing.layout import Rectangle
 
 _LETTER = 0.5  # average width of a sans-serif letter, relative to the font size
 

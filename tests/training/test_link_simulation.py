@@ -21,8 +21,7 @@ from sccl.training.fabric_names import resolve_fabric
 from sccl.training.link_simulation import simulate_in_isolation, simulate_on_links
 from sccl.training.motifs import apply_recipe, parse_recipe
 from sccl.training.options.carriers import CARRIERS
-from sccl.training.options.motif_costs import MotifCosts
-from sccl.training.options.motif_planner import build_motif_planner
+from sccl.training.options.motif_costs import MotifCosts, build_motif_planner
 from sccl.training.options.option_enumeration import motif_of
 from sccl.training.timeline import simulate_timeline
 from sccl.training.timeline_models import StepTiming, simulate_fluid

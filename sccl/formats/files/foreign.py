@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob
 from os.path import isfile
 from pathlib import Path
@@ -38,22 +38,6 @@ class ForeignFile:
     digest: str
     format: Format
     content: ForeignPlan
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignFault:
-    """A violation in a foreign file.
-
-    Attributes:
-        block: Thread block, for programs. ``step`` is then one of its steps.
-    """
-
-    kind: str
-    message: str
-    rank: int | None
-    block: int | None
-    step: int | None
-    chunk: int | None
 
 
 def load_foreign_files(
@@ -95,10 +79,10 @@ def _named_files(word: str | Path) -> list[Path]:
 
 def _load_foreign(path: Path, unread: dict[Path, InputError] | None) -> ForeignFile | None:
     try:
-        recognised = _recognize(path)
-        if recognised is None:
+        recognized = _recognize(path)
+        if recognized is None:
             return None
-        form, content = recognised
+        form, content = recognized
         foreign = form.read(content, str(path))
     except InputError as error:
         if unread is None:
@@ -114,8 +98,8 @@ def detect_file_format(path: Path) -> Format | None:
     Raises:
         InputError: The file cannot be read, or exceeds the size limit of foreign formats.
     """
-    recognised = _recognize(path)
-    return None if recognised is None else recognised[0]
+    recognized = _recognize(path)
+    return None if recognized is None else recognized[0]
 
 
 def _recognize(path: Path) -> tuple[Format, bytes] | None:
@@ -187,7 +171,7 @@ def _content_kind(content: bytes) -> Kind | None:
         return None
 
 
-def find_faults(foreign_file: ForeignFile) -> list[ForeignFault]:
+def find_faults(foreign_file: ForeignFile) -> list[GraphFault]:
     """Return the violations of a plan or a program, for any relative speed of its thread blocks.
 
     Raises:
@@ -200,16 +184,11 @@ def find_faults(foreign_file: ForeignFile) -> list[ForeignFault]:
         return []
     if not isinstance(plan, StepProgram):
         return [
-            ForeignFault(v.kind, v.message, v.rank, None, v.step, v.chunk) for v in violations(plan)
+            GraphFault(v.kind, v.message, v.rank, None, v.step, v.chunk) for v in violations(plan)
         ]
     several = len(plan.call_modes) > 1
     return [
-        _format_fault(fault, f"{calling.name}: " if several else "")
+        replace(fault, message=f"{calling.name}: {fault.message}" if several else fault.message)
         for calling in plan.call_modes
         for fault in (*calling.faults, *run_graph(calling.graph).faults)
     ]
-
-
-def _format_fault(fault: GraphFault, prefix: str) -> ForeignFault:
-    message = prefix + fault.message
-    return ForeignFault(fault.kind, message, fault.rank, fault.block, fault.step, fault.chunk)

@@ -30,6 +30,7 @@ from sccl.core.files.kinds import (
     SYMMETRIC_ALGORITHM,
     Kind,
 )
+from sccl.core.formatting import join_first
 from sccl.core.progress import ProgressCallback
 from sccl.errors import FormatError, InputError
 
@@ -241,12 +242,12 @@ def algorithm_files(
     files = files_of_kinds(inputs, kinds, unread)
     if not files and not unread:
         where = (
-            f", expected at {_names_text(kept)}"
+            f", expected at {join_first(kept, 3)}"
             if (kept := _frontier_algorithm_files(inputs))
             else ""
         )
         raise InputError(
-            f"{_names_text(inputs)}: only frontiers or claims are given, and no algorithm: give "
+            f"{join_first(inputs, 3)}: only frontiers or claims are given, and no algorithm: give "
             "those "
             f"files too{where}"
         )
@@ -257,10 +258,6 @@ def algorithm_files(
                 f"'sccl topo show {file}'"
             )
     return files
-
-
-def _names_text(names: Sequence[object]) -> str:
-    return ", ".join(map(str, names[:3])) + (", ..." if len(names) > 3 else "")
 
 
 def _frontier_algorithm_files(words: Iterable[str | Path]) -> list[Path]:

@@ -63,20 +63,6 @@ class CollectivePart(msgspec.Struct, frozen=True):
     triggers: dict[str, Any] = {}
 
 
-def chunk_period(collective: Collective) -> int:
-    """Return the period of a collective's chunks."""
-    period = 1
-    for relation in (collective.pre, collective.post):
-        match relation.kind:
-            case RelationKind.SCATTERED:
-                period = max(period, collective.ranks)
-            case RelationKind.TRANSPOSE:
-                period = max(period, collective.ranks**2)
-            case RelationKind.PAIRS:
-                period = max(period, len(relation.pattern))
-    return period
-
-
 def parse_demand(part: CollectivePart, where: str) -> AddressDemand:
     """Return the demand of each address.
 

@@ -8,12 +8,11 @@ Source: the interpreter of microsoft/msccl (``src/collectives/device/msccl_inter
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sccl.collectives import named_spec
-from sccl.core.collective import Collective, Relation
-from sccl.core.collective import RelationKind as Kind
-from sccl.core.topology import to_ranks
+from sccl.core.collective import Collective
 from sccl.formats.msccl.msccl_program import (
     BUFFERS,
     RECEIVES,
@@ -24,14 +23,15 @@ from sccl.formats.msccl.msccl_program import (
 )
 from sccl.formats.program_graph import (
     CallMode,
-    Content,
     GraphFault,
     GraphStep,
-    Label,
     Move,
     Place,
+    ProgramDemand,
     StepGraph,
     StepProgram,
+    aliased_place,
+    in_place_offsets,
 )
 
 SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}
@@ -44,23 +44,27 @@ COLLECTIVE_NAMES = {"reduce_scatter": "reducescatter", "reducescatter": "reduces
 """Collectives with a known result, by their spelling."""
 
 ROOTED = frozenset({"broadcast", "reduce"})
+_Offsets = Mapping[tuple[int, str], int]
+
 QUEUE = "queue "
 """Prefix of the names of buffers that are queues."""
 
 
 def build_graph(program: MscclProgram) -> StepProgram:
     """Return the behavior of a program, for each permitted way to call it."""
-    demand = _Demand(program)
-    modes = [
-        is_in_place
-        for is_in_place in (True, False)
-        if _has_call_mode(program, in_place=is_in_place)
-    ]
+    collective = _find_collective(program)
+    sizes = _buffer_sizes(program, collective)
+    demand = ProgramDemand(collective, sizes)
+    offsets = in_place_offsets(sizes) if demand.is_known else {}
     return StepProgram(
         program.attributes.get("name", "program"),
-        demand.collective(),
-        {label: demand.chunk(label) for label in demand.labels()},
-        tuple(_build_call_mode(program, demand, in_place=is_in_place) for is_in_place in modes),
+        demand.collective,
+        demand.chunks,
+        tuple(
+            _build_call_mode(program, demand, name, aliases)
+            for name, aliases in (("in place", offsets), ("out of place", {}))
+            if _has_call_mode(program, in_place=name == "in place")
+        ),
     )
 
 
@@ -72,112 +76,30 @@ def _has_call_mode(program: MscclProgram, *, in_place: bool) -> bool:
     return inside if in_place else outside
 
 
-class _Demand:
-    """The demand of a collective, in NCCL's buffers."""
+def _find_collective(program: MscclProgram) -> Collective | None:
+    """Return the collective of a program, None if it is unknown."""
+    name = COLLECTIVE_NAMES.get(program.attributes.get("coll", ""), "")
+    ranks, total = program.ranks, program.chunks
+    has_blocks = name in {"allgather", "alltoall", "reducescatter"}
+    if not name or ranks < 2 or (has_blocks and total % ranks):
+        return None
+    spec = named_spec(name, ranks, _find_root(program, name) if name in ROOTED else None)
+    return Collective(
+        *(name, ranks, total // ranks if name == "allgather" else total),
+        *(total * ranks if name == "alltoall" else total, spec.pre, spec.post),
+        combining=spec.combining,
+        root=spec.root,
+    )
 
-    def __init__(self, program: MscclProgram) -> None:
-        self.name = COLLECTIVE_NAMES.get(program.attributes.get("coll", ""), "")
-        self.ranks = program.ranks
-        self.total = program.chunks
-        self.has_full_buffers = self.name not in {"allgather", "reducescatter", "alltoall"}
-        if self.ranks < 2 or (not self.has_full_buffers and self.total % self.ranks):
-            self.name, self.has_full_buffers = "", True  # ranks have no separate blocks
-        self.each = self.total if self.has_full_buffers else self.total // self.ranks
-        self.root = _find_root(program, self.name)
-        self.sizes = [(gpu.inputs, gpu.outputs) for gpu in program.gpus]
 
-    def labels(self) -> list[Label]:
-        return [(rank, index) for rank in range(self.ranks) for index in range(self._inputs(rank))]
-
-    def _inputs(self, rank: int) -> int:
-        if not self.name:
-            return max(self.total, self.sizes[rank][0])
-        return self.each if self.name == "allgather" else self.total
-
-    def chunk(self, label: Label) -> int:
-        """Return the collective's chunk of an input chunk."""
-        rank, index = label
-        block, part = divmod(index, self.each)
-        match self.name:
-            case "allgather":
-                return index * self.ranks + rank
-            case "reducescatter":
-                return part * self.ranks + block
-            case "alltoall":
-                return (part * self.ranks + block) * self.ranks + rank
-            case "":
-                return self._first[rank] + index
-        return index
-
-    @property
-    def _first(self) -> list[int]:
-        """Return the number of every rank's first chunk, if ranks have separate chunks."""
-        firsts = [0]
-        for rank in range(self.ranks):
-            firsts.append(firsts[-1] + self._inputs(rank))
-        return firsts
-
-    def collective(self) -> Collective:
-        """Return the collective. For an unknown one, ranks keep their data."""
-        n, each = self.ranks, self.each
-        if not self.name:
-            holders = tuple(to_ranks((rank,)) for rank, _ in self.labels())
-            kept = Relation(Kind.PAIRS, pattern=holders)
-            return Collective("custom", n, 1, len(holders), kept, kept)
-        spec = named_spec(self.name, n, self.root if self.name in ROOTED else None)
-        chunks = n * each if self.name in {"alltoall", "reducescatter"} else each
-        in_all = {"allgather": n * each, "alltoall": n * n * each}.get(self.name, chunks)
-        return Collective(
-            *(spec.name, n, chunks, in_all, spec.pre, spec.post),
-            combining=spec.combining,
-            root=spec.root,
-        )
-
-    def place(self, rank: int, buffer: str, index: int, *, in_place: bool) -> Place:
-        """Return the memory of a buffer's chunk. In place, output and input share memory."""
-        if in_place and buffer == "input":
-            match self.name:
-                case "allgather":
-                    return (rank, "output", rank * self.each + index)
-                case "allreduce" | "alltoall" | "broadcast" | "reduce":
-                    return (rank, "output", index)
-        if in_place and buffer == "output" and self.name == "reducescatter":
-            return (rank, "input", rank * self.each + index)
-        return (rank, buffer, index)
-
-    def initial(self, *, in_place: bool) -> dict[Place, Content]:
-        return {
-            self.place(rank, "input", index, in_place=in_place): frozenset({(rank, index)})
-            for rank, index in self.labels()
-            if self.name != "broadcast" or rank == self.root
-        }
-
-    def demand(self, *, in_place: bool) -> dict[Place, Content]:
-        """Return the required contents of buffers at the end."""
-        outputs = self.each if self.name == "reducescatter" else self.total
-        everyone = range(self.ranks)
-        contents: dict[Place, Content] = {}
-        for rank in everyone if self.name else ():
-            if self.name == "reduce" and rank != self.root:
-                continue
-            for index in range(outputs):
-                place = self.place(rank, "output", index, in_place=in_place)
-                contents[place] = self._output_content(rank, index)
-        return contents
-
-    def _output_content(self, rank: int, index: int) -> Content:
-        block, part = divmod(index, self.each)
-        everyone = range(self.ranks)
-        match self.name:
-            case "allgather":
-                return frozenset({(block, part)})
-            case "alltoall":
-                return frozenset({(block, rank * self.each + part)})
-            case "broadcast":
-                return frozenset({(self.root, index)})
-            case "reducescatter":
-                return frozenset((r, rank * self.each + index) for r in everyone)
-        return frozenset((r, index) for r in everyone)
+def _buffer_sizes(program: MscclProgram, collective: Collective | None) -> list[tuple[int, int]]:
+    """Return the number of chunks of the input and of the output of each rank."""
+    total = program.chunks
+    if collective is None:
+        return [(max(total, gpu.inputs), gpu.outputs) for gpu in program.gpus]
+    block = total // program.ranks
+    inputs = block if collective.name == "allgather" else total
+    return [(inputs, block if collective.name == "reducescatter" else total)] * program.ranks
 
 
 def _find_root(program: MscclProgram, name: str) -> int:
@@ -200,20 +122,27 @@ class _Queue:
     receives: list[int] = field(default_factory=list)
 
 
-def _build_call_mode(program: MscclProgram, demand: _Demand, *, in_place: bool) -> CallMode:
-    builder = _GraphBuilder(program, demand, in_place=in_place)
+def _build_call_mode(
+    program: MscclProgram, demand: ProgramDemand, name: str, offsets: _Offsets
+) -> CallMode:
+    builder = _GraphBuilder(program, offsets)
     builder.build()
-    initial, wanted = demand.initial(in_place=in_place), demand.demand(in_place=in_place)
+    initial = {
+        aliased_place(offsets, rank, "input", i): frozenset({(rank, i)})
+        for rank, i in demand.chunks
+    }
+    wanted = {
+        aliased_place(offsets, rank, "output", i): content
+        for (rank, i), content in demand.outputs.items()
+    }
     graph = StepGraph(tuple(builder.steps), initial, wanted)
-    name = "in place" if in_place else "out of place"
     return CallMode(name, graph, tuple(builder.faults))
 
 
 class _GraphBuilder:
-    def __init__(self, program: MscclProgram, demand: _Demand, *, in_place: bool) -> None:
+    def __init__(self, program: MscclProgram, offsets: _Offsets) -> None:
         self.program = program
-        self.demand = demand
-        self.in_place = in_place
+        self.offsets = offsets
         self.slots = SLOTS.get(program.attributes.get("proto", ""), 2)
         self.steps: list[GraphStep] = []
         self.faults: list[GraphFault] = []
@@ -315,7 +244,7 @@ class _GraphBuilder:
         return tuple(moves)
 
     def _place(self, rank: int, at: tuple[str, int], j: int) -> Place:
-        return self.demand.place(rank, BUFFERS[at[0]], at[1] + j, in_place=self.in_place)
+        return aliased_place(self.offsets, rank, BUFFERS[at[0]], at[1] + j)
 
     def _check_matching(self, raw: list[tuple[int, int, int, MscclStep]]) -> None:
         """Record faults for messages that are never received, or received with another size."""

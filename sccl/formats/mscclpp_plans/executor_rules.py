@@ -16,10 +16,10 @@ from sccl.formats.mscclpp_plans.plan_file import (
     MOVES,
     PACKETS,
     BlockPart,
-    BufferPart,
     GpuPart,
     OpPart,
     PlanPart,
+    buffer_and_ranks,
     is_packet,
     operation_name,
 )
@@ -161,7 +161,7 @@ def _out_of_bounds(plan: PlanPart, gpu: GpuPart, block: BlockPart, op: OpPart) -
     """Describe an operation's places beyond their buffers."""
     for source, parts in ((True, op.src_buff), (False, op.dst_buff)):
         for i, part in enumerate(parts):
-            kind, ranks = _buffer_and_ranks(gpu, block, op, part)
+            kind, ranks = buffer_and_ranks(gpu, block, op, part)
             packets = is_packet(op, i, source=source)
             for rank in ranks:
                 room = _data_capacity(plan, plan.gpus[rank], kind)
@@ -183,7 +183,7 @@ def _overlaps(plan: PlanPart) -> Iterator[str]:
             for op in (op for op in block.all_ops() if op.name in MOVES | PACKETS):
                 for source, parts in ((True, op.src_buff), (False, op.dst_buff)):
                     for i, part in enumerate(parts):
-                        kind, ranks = _buffer_and_ranks(gpu, block, op, part)
+                        kind, ranks = buffer_and_ranks(gpu, block, op, part)
                         times = _PACKET_FACTOR if is_packet(op, i, source=source) else 1
                         touched = packets if times == _PACKET_FACTOR else data
                         room = range(times * part.index, times * (part.index + part.size))
@@ -195,18 +195,6 @@ def _overlaps(plan: PlanPart) -> Iterator[str]:
                 f"rank {rank}: packets and data overlap {min(both)} chunks into scratch, as a "
                 "packet is twice as long as its data: keep them apart"
             )
-
-
-def _buffer_and_ranks(
-    gpu: GpuPart, block: BlockPart, op: OpPart, part: BufferPart
-) -> tuple[str, tuple[int, ...]]:
-    if part.buffer_id is not None:
-        remote = gpu.remote_buffers[block.buffers_of(op.channel_type or "")[part.buffer_id]]
-        return remote.type, (remote.rank,)
-    if part.switch_channel_id is not None:
-        kind, ranks = gpu.switches()[block.channels_of("switch")[part.switch_channel_id]]
-        return kind, tuple(ranks)
-    return part.type or "", (gpu.id,)
 
 
 def _data_capacity(plan: PlanPart, gpu: GpuPart, kind: str) -> int:

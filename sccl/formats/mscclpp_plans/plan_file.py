@@ -250,6 +250,19 @@ def operation_name(rank: int, block: int, index: int, op: OpPart) -> str:
     return f"rank {rank}, thread block {block}, operation {index} ({op.name[:20]})"
 
 
+def buffer_and_ranks(
+    gpu: GpuPart, block: BlockPart, op: OpPart, part: BufferPart
+) -> tuple[str, tuple[int, ...]]:
+    """Return the kind of the buffer of an operation's part, and the ranks that have it."""
+    if part.buffer_id is not None:
+        remote = gpu.remote_buffers[block.buffers_of(op.channel_type or "")[part.buffer_id]]
+        return remote.type, (remote.rank,)
+    if part.switch_channel_id is not None:
+        kind, ranks = gpu.switches()[block.channels_of("switch")[part.switch_channel_id]]
+        return kind, tuple(ranks)
+    return part.type or "", (gpu.id,)
+
+
 def is_packet(op: OpPart, index: int, *, source: bool) -> bool:
     """Return whether a source or a destination contains packets, whose readers wait for them."""
     if source:

@@ -22,16 +22,17 @@ from sccl.formats.mscclpp_plans.plan_file import (
     BufferPart,
     OpPart,
     PlanPart,
+    buffer_and_ranks,
     is_packet,
     operation_name,
 )
 from sccl.formats.mscclpp_plans.plan_semantics import (
-    MAX_MOVES,
     PACKET,
     PIECES,
-    PlanDemand,
     PlanLine,
     ThreadSync,
+    buffer_sizes,
+    build_demand,
     completed_by_end,
     find_early_packets,
     number_lines,
@@ -40,14 +41,18 @@ from sccl.formats.mscclpp_plans.plan_semantics import (
 )
 from sccl.formats.program_check import completed_before
 from sccl.formats.program_graph import (
+    MAX_MOVES,
     CallMode,
     Content,
     GraphFault,
     GraphStep,
     Move,
     Place,
+    ProgramDemand,
     StepGraph,
     StepProgram,
+    aliased_place,
+    in_place_offsets,
 )
 
 _BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
@@ -60,7 +65,7 @@ def build_graph(plan: PlanPart) -> StepProgram:
     Raises:
         TooLargeError: It has too many moves.
     """
-    demand = PlanDemand(plan)
+    demand = build_demand(plan)
     builder = _GraphBuilder(plan, demand)
     builder.build()
     graph = StepGraph(tuple(builder.steps), builder.initial_content(), builder.demanded_content())
@@ -84,7 +89,7 @@ def find_unflushed(plan: PlanPart) -> list[str]:
     """
     if not any(gpu.peers("port") for gpu in plan.gpus):
         return []
-    builder = _GraphBuilder(plan, PlanDemand(plan))
+    builder = _GraphBuilder(plan, build_demand(plan))
     builder.build()
     before, faults = completed_before(builder.steps), []
     for rank, gpu in enumerate(plan.gpus):
@@ -98,9 +103,10 @@ def find_unflushed(plan: PlanPart) -> list[str]:
 
 
 class _GraphBuilder:
-    def __init__(self, plan: PlanPart, demand: PlanDemand) -> None:
+    def __init__(self, plan: PlanPart, demand: ProgramDemand) -> None:
         self.plan = plan
         self.demand = demand
+        self.offsets = in_place_offsets(buffer_sizes(plan)) if plan.inplace else {}
         self.lines: list[PlanLine] = []
         self.steps: list[GraphStep] = []
         self.faults: list[GraphFault] = []
@@ -163,31 +169,19 @@ class _GraphBuilder:
         """Return the required contents of buffers at the end."""
         return {
             self._place(rank, "output", i * self.grain + part): content
-            for rank, i, content in self.demand.iterate_demand()
+            for (rank, i), content in self.demand.outputs.items()
             for part in range(self.grain)
         }
 
     def _place(self, rank: int, buffer: str, index: int) -> Place:
-        offset = self.demand.alias.get((rank, buffer))
-        if offset is None:
-            return (rank, buffer, index)
-        aliased = "output" if buffer == "input" else "input"
-        return (rank, aliased, offset * self.grain + index)
+        return aliased_place(self.offsets, rank, buffer, index, self.grain)
 
     def _parts(
         self, line: PlanLine, part: BufferPart, *, packets: bool = False
     ) -> list[list[Place]]:
         """Return the places that a line accesses, for each rank that has the buffer."""
         gpu = self.plan.gpus[line.rank]
-        block = gpu.threadblocks[line.block]
-        kind, ranks = part.type or "", [line.rank]
-        if part.buffer_id is not None:
-            number = block.buffers_of(line.op.channel_type or "")[part.buffer_id]
-            remote = gpu.remote_buffers[number]
-            kind, ranks = remote.type, [remote.rank]
-        elif part.switch_channel_id is not None:
-            number = block.channels_of("switch")[part.switch_channel_id]
-            kind, ranks = gpu.switches()[number]
+        kind, ranks = buffer_and_ranks(gpu, gpu.threadblocks[line.block], line.op, part)
         begin, size = part.index * self.grain, part.size * self.grain
         group = line.op.tbg_info
         if group is not None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from sccl.core.formatting import format_count
+from sccl.core.graphs import connected_components
 from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import FormatError, InputError, TooLargeError
@@ -75,7 +76,7 @@ class GpuPairs:
 
     def islands(self) -> tuple[tuple[int, ...], ...]:
         """Return the sets of GPUs that are connected by fast links, including single GPUs."""
-        return _connected_parts(self.gpus, self.lanes)
+        return _connected_gpus(self.gpus, self.lanes)
 
     def groups_behind(self, reach: int) -> tuple[tuple[int, ...], ...]:
         """Return the sets of GPUs that share the path to all others, at a distance class."""
@@ -83,7 +84,7 @@ class GpuPairs:
         if reach >= NODE:
             hidden = (pair for pair in combinations(range(self.gpus), 2) if pair not in self.paths)
             near += [(a, b) for a, b in hidden if self.sockets[a] == self.sockets[b] != ""]
-        return _connected_parts(self.gpus, near)
+        return _connected_gpus(self.gpus, near)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,11 +352,5 @@ def _assumption_notes(
     return tuple(lines)
 
 
-def _connected_parts(gpus: int, joined: Iterable[Edge]) -> tuple[tuple[int, ...], ...]:
-    """Return the connected components of a graph on GPUs, each ascending, by first GPU."""
-    part = list(range(gpus))
-    for a, b in joined:
-        low, high = sorted((part[a], part[b]))
-        if low != high:
-            part = [low if p == high else p for p in part]
-    return tuple(tuple(g for g in range(gpus) if part[g] == p) for p in sorted(set(part)))
+def _connected_gpus(gpus: int, joined: Iterable[Edge]) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, connected_components(range(gpus), joined).values()))

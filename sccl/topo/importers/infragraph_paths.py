@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from sccl.core.graphs import connected_components
 from sccl.core.topology import check_cost
 from sccl.errors import FormatError
 from sccl.topo.importers import gpus
@@ -166,11 +167,11 @@ def build_enclosure(parts: Parts, exits: Iterable[int], costs: EdgePricing) -> E
     """Return the part of a device that paths use, if ``exits`` are joined to other devices."""
     xpus, ends = parts.xpus(), sorted(set(exits))
     if not xpus:
-        first = _components(range(len(parts.paths)), parts.edges)
+        first = _first_nodes(range(len(parts.paths)), parts.edges)
         inside = _forwarding_cost(parts, costs)
         return Enclosure({}, {e: (ExitRoute(first[e], inside),) for e in ends}, has_fabric=False)
     fabric = _fabric_edges(parts)
-    group = _components(range(len(parts.paths)), fabric)
+    group = _first_nodes(range(len(parts.paths)), fabric)
     if len({group[xpu] for xpu in xpus}) == 1:
         edges = _fabric_costs(parts, fabric, costs)
         return Enclosure(edges, _shared_exits(parts, ends, fabric, costs), has_fabric=True)
@@ -205,20 +206,10 @@ def _fabric_edges(parts: Parts) -> dict[NodePair, EdgeKind]:
     }
 
 
-def _components(nodes: Iterable[int], edges: Iterable[NodePair]) -> dict[int, int]:
+def _first_nodes(nodes: Iterable[int], edges: Iterable[NodePair]) -> dict[int, int]:
     """Return the first node of each node's connected component."""
-    first = {node: node for node in nodes}
-
-    def root(node: int) -> int:
-        while first[node] != node:
-            first[node] = first[first[node]]
-            node = first[node]
-        return node
-
-    for a, b in edges:
-        low, high = sorted((root(a), root(b)))
-        first[high] = low
-    return {node: root(node) for node in first}
+    components = connected_components(nodes, edges).items()
+    return {node: first for first, members in components for node in members}
 
 
 def _fabric_costs(

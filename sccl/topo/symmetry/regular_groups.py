@@ -448,18 +448,6 @@ class SemiregularGroup:
         """Return the number of elements."""
         return len(self.representative) // len(self.representatives)
 
-    def orbit_numbers(self, things: Sequence[IntArray]) -> IntArray:
-        """Return the orbit number of each tuple of ranks.
-
-        Args:
-            things: The first ranks of all tuples, the second ranks, and so on.
-        """
-        lead, ranks = things[0], len(self.representative)
-        code = self.representative[lead]
-        for others in things[1:]:
-            code = code * ranks + self.element_to[lead, others]
-        return np.unique(code, return_inverse=True)[1].reshape(-1).astype(np.int64)
-
 
 def find_semiregular_group(images: Sequence[Sequence[int]], ranks: int) -> SemiregularGroup | None:
     """Return the generated group, or None if it is not semiregular.

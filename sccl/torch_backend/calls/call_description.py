@@ -100,10 +100,6 @@ def _flatten_tensors(tensors: Any) -> Tensors:
     return tuple(tensor for inner in tensors for tensor in _flatten_tensors(inner))
 
 
-def _read_option(name: str, default: Any, opts: Any) -> Any:
-    return getattr(opts, name, default)
-
-
 def _reduction(opts: Any) -> str:
     """Return the reduction operator from options, or from an operator in place of options."""
     op = getattr(opts, "reduceOp", opts)
@@ -113,7 +109,7 @@ def _reduction(opts: Any) -> str:
 
 
 def _root(opts: Any) -> int:
-    return int(_read_option("rootRank", opts if isinstance(opts, int) else 0, opts))
+    return int(getattr(opts, "rootRank", opts if isinstance(opts, int) else 0))
 
 
 def _all_reduce(tensors: Any, opts: Any = dist.ReduceOp.SUM, *_: Any) -> CallDescription:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sccl.core.formatting import join_first
 from sccl.torch_backend.control.job_stores import DecisionError
 from sccl.torch_backend.control.ledger import ABORT, COMMIT, Ledger
 from sccl.torch_backend.control.transitions import (
@@ -155,7 +156,7 @@ class Coordinator:
             return self._transition(version, CoordinatorEvent.ALL_YES)
         elif self._now() >= self._deadlines[version]:
             missing = [str(rank) for rank in range(self._ledger.ranks) if rank not in votes]
-            ranks = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
+            ranks = join_first(missing, 8)
             self._reasons[version] = f"no vote within {self._deadline_s:g} s of rank {ranks}"
         else:
             return self._states[version]

@@ -253,7 +253,7 @@ class _ScriptCompiler:
         from sccl.transform.levels import algorithm_from_schedule  # noqa: PLC0415 - loads NumPy
 
         if self._planner is None:
-            from sccl.training.options.motif_planner import build_motif_planner  # noqa: PLC0415 - loads NumPy
+            from sccl.training.options.motif_costs import build_motif_planner  # noqa: PLC0415 - loads NumPy
 
             self._planner = build_motif_planner(self._plan.planned_by, self._plan.seed)
             self._costs = MotifCosts(self._plan.fabric)

@@ -17,7 +17,7 @@ from sccl.torch_backend.jobs.controller import (
 )
 from sccl.torch_backend.script import PlanScript, parse_script
 from sccl.training.options.measured_costs import CostTable
-from sccl.training.options.motif_planner import build_motif_planner
+from sccl.training.options.motif_costs import build_motif_planner
 from sccl.training.plan_files import load_cost_table
 from sccl.training.plan_step import plan_training
 from sccl.training.planner import PlanSettings

@@ -200,14 +200,8 @@ def wait_arcs(problem: CyclicProblem, lengths: list[list[int]]) -> list[Arc]:
     return arcs
 
 
-def find_bound_fault(
-    problem: CyclicProblem, bound: PeriodBound, effort: Effort = STRETCH_EFFORT
-) -> str:
-    """Return a violation of a bound, recomputed from its proof. Empty: none.
-
-    Args:
-        effort: Budget with which stretches were solved. It is used again.
-    """
+def find_bound_fault(problem: CyclicProblem, bound: PeriodBound) -> str:
+    """Return a violation of a bound, recomputed from its proof. Empty: none."""
     proof, problem = bound.proof.evidence, tighten_capacities(problem)
     limit = bound.proof.limit
     if limit:
@@ -216,13 +210,13 @@ def find_bound_fault(
     if isinstance(proof, int):
         ticks = _computation_ticks(step).get(proof, 0)
     elif isinstance(proof, Cycle):
-        if wrong := _find_cycle_fault(proof) or _find_arc_fault(problem, proof.arcs, effort):
+        if wrong := _find_cycle_fault(proof) or _find_arc_fault(problem, proof.arcs):
             return wrong
         ticks = ceil(proof.ratio)
     elif isinstance(proof, dict):
         ticks = load_bound(step, proof, [0] * len(step.resources))
     else:
-        if wrong := _find_arc_fault(problem, proof.program.arcs, effort):
+        if wrong := _find_arc_fault(problem, proof.program.arcs):
             return wrong
         ticks = verify_span_bound(proof.program, proof.prices)
     ticks = min(ticks, limit or ticks)
@@ -236,13 +230,13 @@ def _find_cycle_fault(circle: Cycle) -> str:
     return ""
 
 
-def _find_arc_fault(problem: CyclicProblem, arcs: Sequence[Arc], effort: Effort) -> str:
+def _find_arc_fault(problem: CyclicProblem, arcs: Sequence[Arc]) -> str:
     latest = _arc_ticks(wait_arcs(problem, min_durations(problem.step)))
     if any(arc.ticks > latest.get(arc._replace(ticks=0), -1) for arc in arcs):
         added = [
             arc
             for spans in list_compute_spans(problem)
-            for arc in stretch_arcs(problem, spans, effort)
+            for arc in stretch_arcs(problem, spans, STRETCH_EFFORT)
         ]
         latest = _arc_ticks([*wait_arcs(problem, min_durations(problem.step)), *added])
     for arc in arcs:

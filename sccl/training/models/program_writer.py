@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from itertools import pairwise
 
 from sccl.errors import InputError, TooLargeError
 from sccl.training.models.parallelism import MAX_MEMBERS, Groups
@@ -200,27 +202,17 @@ def _earliest_starts(
 ) -> Mapping[str, float]:
     """Return the earliest start of each operation if collectives take no time."""
     took: dict[str, float] = {}
-    after: dict[str, list[str]] = {}
-    left: dict[str, int] = {}
+    before: dict[str, list[str]] = {}
     for role in roles:
         for op in role.lines:
             took[op.id] = op.duration_us if isinstance(op, ComputeOp) else 0.0
-            after.setdefault(op.id, [])
-            left.setdefault(op.id, 0)
-        for predecessor, successor in zip(role.computed, role.computed[1:], strict=False):
-            after[predecessor].append(successor)
-            left[successor] += 1
+            before.setdefault(op.id, [])
+        for predecessor, successor in pairwise(role.computed):
+            before[successor].append(predecessor)
     for dep in deps:
         if not dep.lag:
-            after[dep.before].append(dep.after)
-            left[dep.after] += 1
+            before[dep.after].append(dep.before)
     begins = dict.fromkeys(took, 0.0)
-    ready = [name for name, count in left.items() if not count]
-    while ready:
-        name = ready.pop()
-        for successor in after[name]:
-            begins[successor] = max(begins[successor], begins[name] + took[name])
-            left[successor] -= 1
-            if not left[successor]:
-                ready.append(successor)
+    for name in TopologicalSorter(before).static_order():
+        begins[name] = max((begins[k] + took[k] for k in before[name]), default=0.0)
     return begins

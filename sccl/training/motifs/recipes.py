@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sccl.core.formatting import format_count
+from sccl.core.sizes import parse_size
 from sccl.errors import ParameterError, unknown_name
 from sccl.training.motifs.collective_motif import merge_collectives
 from sccl.training.motifs.extents import do_overlap, element_count, execution_work, spans_of
@@ -34,9 +35,8 @@ MERGE = "merge"
 _NAMES = (*_RULE_BY_NAME, "lanes", MERGE)
 _TERM = re.compile(r"([a-z]+)(?:\(([^()]*)\))?")
 _LANE = re.compile(r"([A-Za-z0-9_.-]{1,60}):([1-9][0-9]{0,5})")
-_SIZE = re.compile(r"([1-9][0-9]{0,14})(B|KB|KiB|MB|MiB|GB|GiB)")
+_SIZE = re.compile(r"[1-9][0-9]{0,14}([KMG]i?)?B")
 _INTEGER, _SUM = re.compile("[0-9]{1,9}"), re.compile(r"[0-9]{1,9}(\+[0-9]{1,9})*")
-_UNITS = {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ def _parse_term(name: str, text: str) -> RecipeTerm:
         return RecipeTerm(name)
     if name == MERGE:
         raise ParameterError(f"merge({text:.60}): expected merge, without parameters")
-    if name == "seg" and len(parts) == 1 and (size := _SIZE.fullmatch(parts[0])):
-        return RecipeTerm(name, most_bytes=int(size[1]) * _UNITS[size[2]])
+    if name == "seg" and len(parts) == 1 and _SIZE.fullmatch(parts[0]):
+        return RecipeTerm(name, most_bytes=parse_size(parts[0]))
     rule = _RULE_BY_NAME[name]
     wanted = 1 if rule.parameters else 0
     form = _SUM if name in {"levels", "tree"} else _INTEGER

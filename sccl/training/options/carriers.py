@@ -335,3 +335,5 @@ CARRIERS = (
         "along a binomial tree of the ranks by number, whole",
     ),
 )
+
+CARRIER_BY_NAME = {carrier.name: carrier for carrier in CARRIERS}

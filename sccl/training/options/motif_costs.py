@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from math import ceil
 from typing import NamedTuple
 
@@ -23,9 +24,14 @@ from sccl.collectives import Spec
 from sccl.core.arrays import IntArray
 from sccl.core.clock import PS_PER_US
 from sccl.core.collective import Relation, RelationKind
+from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
+from sccl.core.stop import StopKind
 from sccl.core.topology import Topology, to_ranks
 from sccl.errors import ParameterError
+from sccl.solvers.effort import Effort
+from sccl.synth.common import registry
+from sccl.synth.common.contract import Request
 from sccl.training.fabric_messages import link_bytes
 from sccl.training.motifs import apply_recipe, parse_recipe
 from sccl.training.motifs.extents import cells_of, floor_part
@@ -47,6 +53,41 @@ class MotifPlanner:
 
     name: str
     plan: PlanFunction
+
+
+_MAX_CACHED = 256
+"""Schedules that are cached. A transformer with ZeRO 3 on 8 GPUs has 36."""
+
+
+def build_motif_planner(synthesizer: str = "tacos", seed: int = 0) -> MotifPlanner:
+    """Return a planner of motifs on small machines, for options of training steps.
+
+    Raises:
+        UnknownNameError: There is no such synthesizer.
+    """
+    registry.load(synthesizer)
+    return MotifPlanner(synthesizer, partial(_plan_motif, synthesizer, seed))
+
+
+@lru_cache(maxsize=_MAX_CACHED)  # planning and verification derive the options several times
+def _plan_motif(synthesizer: str, seed: int, topology: Topology, spec: Spec, size: int) -> Schedule:
+    """Return the schedule of a motif.
+
+    Raises:
+        ParameterError: The synthesizer finds none.
+        KeyboardInterrupt: The user interrupted.
+    """
+    by = registry.load(synthesizer)
+    request = Request(topology, spec, size)
+    outcome = by.plan(request, by.Options(), Effort(seed=seed), lambda _: None)
+    if isinstance(outcome, Solution) and isinstance(outcome.plan, Schedule):
+        return outcome.plan
+    if isinstance(outcome, Inconclusive) and outcome.reason.kind is StopKind.INTERRUPTED:
+        raise KeyboardInterrupt  # the partial result would depend on the time of the interrupt
+    raise ParameterError(
+        f"{synthesizer} finds no schedule for {spec.name} on {topology.name}: give another "
+        "synthesizer"
+    )
 
 
 _RING = parse_recipe("ring")

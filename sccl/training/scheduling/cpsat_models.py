@@ -12,12 +12,12 @@ schedules that repeat only after several iterations, which may be faster.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from sccl.core.graphs import topological_order
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.training.bounds.step_bounds import min_repeat_interval
@@ -217,22 +217,9 @@ class ExactPeriod(NamedTuple):
         self, before: Mapping[_MotifKey, set[_MotifKey]], period: int
     ) -> tuple[_MotifKey, ...]:
         """Return motifs by their starts within a window, each after its predecessors."""
-        after: dict[_MotifKey, list[_MotifKey]] = {key: [] for key in before}
-        left = {key: len(predecessors) for key, predecessors in before.items()}
-        for key, predecessors in before.items():
-            for item in predecessors:
-                after[item].append(key)
-        ready = [(self.starts[op][k] % period, op, k) for (op, k), n in left.items() if not n]
-        heapq.heapify(ready)
-        order = []
-        while ready:
-            _, op, k = heapq.heappop(ready)
-            order.append((op, k))
-            for item in after[op, k]:
-                left[item] -= 1
-                if not left[item]:
-                    heapq.heappush(ready, (self.starts[item[0]][item[1]] % period, *item))
-        return tuple(order)
+        return tuple(
+            topological_order(before, lambda item: (self.starts[item[0]][item[1]] % period, item))
+        )
 
 
 def solve_period(

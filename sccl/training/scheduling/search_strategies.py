@@ -68,7 +68,6 @@ def search_by_markov_chain(
     problem: StepProblem,
     proposals: int,
     seed: int = 0,
-    beta: float = 0.0,
     kept: PlanFilter = lambda _: False,
 ) -> StepPlan:
     """Return the best plan of SYNDICATE's search.
@@ -77,8 +76,6 @@ def search_by_markov_chain(
     evaluated by a greedy list schedule.
 
     Args:
-        beta: Inverse temperature per tick. 0: ln 2 over a thousandth of the first completion time,
-            because the paper gives none.
         kept: Function that receives better plans, also on interrupts, and returns whether to stop.
 
     Raises:
@@ -89,7 +86,8 @@ def search_by_markov_chain(
     finish = list_schedule_by_urgency(step, choice, starts, NEVER)
     best = choice.copy()
     state = np.array([seed, finish, finish], dtype=np.int64)
-    beta = beta or math.log(2) / max(finish / 1000, 1.0)
+    # The inverse temperature per tick, because the paper gives none.
+    beta = math.log(2) / max(finish / 1000, 1.0)
     stride, shown = _proposals_per_slice(problem, _SLICE // 8), finish + 1
     try:
         for first in range(0, proposals, stride):

@@ -15,8 +15,7 @@ copy of an earlier one, windows repeat forever, and the shift gives the period.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ import numpy as np
 
 from sccl.compiled import compiled, compiled_in_place, number
 from sccl.core.arrays import IntArray
+from sccl.core.graphs import topological_order
 from sccl.training.scheduling.list_scheduling import earliest_fit, empty_profile, reserve
 from sccl.training.scheduling.step_problem import (
     CyclicPlan,
@@ -404,28 +404,8 @@ def _build_window(problem: CyclicProblem, shifts: tuple[int, ...]) -> StepWindow
     for before, index, lag in problem.waits:
         if lag + shifts[before] - shifts[index] == 0:
             after[index].add(before)
-    order = _topological_order(after, [(-shifts[k] == 0, k) for k in range(len(ops))])
+    order = topological_order(dict(enumerate(after)), key=lambda k: (shifts[k] != 0, k))
     place = {op: k for k, op in enumerate(order)}
     made = [replace(ops[op], after=tuple(sorted(place[k] for k in after[op]))) for op in order]
     step = StepProblem(problem.step.resources, tuple(made))
     return StepWindow(step, tuple(order), shifts, problem.waits)
-
-
-def _topological_order(after: Sequence[set[int]], keys: Sequence[tuple[bool, int]]) -> list[int]:
-    """Return the topological order of nodes in which ready nodes are taken by their keys."""
-    left = [len(predecessors) for predecessors in after]
-    users: list[list[int]] = [[] for _ in after]
-    for index, predecessors in enumerate(after):
-        for k in predecessors:
-            users[k].append(index)
-    ready = [(not keys[k][0], keys[k][1], k) for k, count in enumerate(left) if not count]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, _, index = heapq.heappop(ready)
-        order.append(index)
-        for k in users[index]:
-            left[k] -= 1
-            if not left[k]:
-                heapq.heappush(ready, (not keys[k][0], keys[k][1], k))
-    return order

@@ -12,12 +12,12 @@ restriction: other orders may fit as well.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from sccl.core.cost import format_bytes
+from sccl.core.graphs import topological_order
 from sccl.errors import InputError, ParameterError
 from sccl.training.scheduling.step_problem import (
     FULL_SHARE,
@@ -263,16 +263,11 @@ def _host_waits(workload: Workload, waits: Sequence[Dependency]) -> Iterable[Dep
 
 def _reachability_bits(after: Sequence[Sequence[int]]) -> list[int]:
     """Return the descendants of each node of an acyclic graph, as bits."""
-    waits = [0] * len(after)
-    for successors in after:
-        for k in successors:
-            waits[k] += 1
-    order = [k for k, count in enumerate(waits) if not count]
-    for k in order:
-        for successor in after[k]:
-            waits[successor] -= 1
-            if not waits[successor]:
-                order.append(successor)
+    before: dict[int, list[int]] = {k: [] for k in range(len(after))}
+    for k, successors in enumerate(after):
+        for successor in successors:
+            before[successor].append(k)
+    order = topological_order(before, key=int)
     reach = [0] * len(after)
     for k in reversed(order):
         for successor in after[k]:
@@ -288,24 +283,14 @@ def _submission_order(workload: Workload, waits: Iterable[Dependency]) -> tuple[
     """
     names = [op.id for op in workload.ops]
     place = {name: k for k, name in enumerate(names)}
-    after: list[list[int]] = [[] for _ in names]
-    left = [0] * len(names)
+    before: dict[str, list[str]] = {name: [] for name in names}
     for wait in waits:
         if not wait.lag:
-            after[place[wait.before]].append(place[wait.after])
-            left[place[wait.after]] += 1
-    ready = [k for k, count in enumerate(left) if not count]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        k = heapq.heappop(ready)
-        order.append(names[k])
-        for successor in after[k]:
-            left[successor] -= 1
-            if not left[successor]:
-                heapq.heappush(ready, successor)
+            before[wait.after].append(wait.before)
+    order = topological_order(before, key=place.__getitem__)
     if len(order) < len(names):
-        circle = find_cycle({name: [names[k] for k in after[place[name]]] for name in names})
+        after = {name: [user for user in names if name in before[user]] for name in names}
+        circle = find_cycle(after)
         raise InputError(_deadlock_message(workload, circle))
     return tuple(order)
 

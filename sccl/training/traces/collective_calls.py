@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, join_first
 from sccl.errors import FormatError, InputError, ParameterError, TooLargeError
 from sccl.training.traces.readers.reader_contract import (
     Kernel,
@@ -129,7 +129,7 @@ def _send_pair(rank: int, end: PeerEnd, group: Sequence[int], where: str) -> tup
 
 def _format_key(key: _CallKey) -> str:
     group, place, sent = key
-    ranks = ", ".join(map(str, group[:8])) + (", ..." if len(group) > 8 else "")
+    ranks = join_first(group, 8)
     return f"send {place} of ranks ({ranks})" if sent else f"call {place} of group ({ranks})"
 
 

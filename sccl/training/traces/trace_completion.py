@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, join_first
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.training.traces.readers.reader_contract import (
     MAX_RANKS,
@@ -51,11 +51,9 @@ def complete_traces(
     if not missing:
         return dict(traces)
     if not alike:
-        shown = ", ".join(map(str, missing[:_MAX_SHOWN])) + (
-            ", ..." if len(missing) > _MAX_SHOWN else ""
-        )
         raise InputError(
-            f"{len(missing)} of {world} ranks have no trace ({shown}): give their traces, too, or "
+            f"{len(missing)} of {world} ranks have no trace "
+            f"({join_first(missing, _MAX_SHOWN)}): give their traces, too, or "
             "--alike if they behave like traced ranks"
         )
     traced = sorted(traces)

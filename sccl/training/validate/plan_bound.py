@@ -10,9 +10,9 @@ from sccl.training.bounds.merge_relaxation import groups_with_options, relax_mer
 from sccl.training.bounds.period_bounds import find_bound_fault, period_lower_bound
 from sccl.training.options.measured_costs import CostTable
 from sccl.training.options.motif_costs import MotifPlanner
-from sccl.training.options.option_catalog import OptionCatalog, OptionSettings
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.types.training_plan import TrainingPlan
+from sccl.training.validate.plan_costs import plan_catalog
 
 
 def find_plan_bound_fault(
@@ -28,10 +28,7 @@ def find_plan_bound_fault(
     Raises:
         InputError: No options can be derived.
     """
-    asked = OptionSettings(
-        max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
-    )
-    book = OptionCatalog(plan.input_workload, plan.fabric, asked)
+    book = plan_catalog(plan, planner, measured)
     offered = book.job_options(plan.workload.collectives())
     for name, option in plan.options:
         if option not in offered.by_collective[name]:

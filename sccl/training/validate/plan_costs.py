@@ -18,10 +18,10 @@ from sccl.core.arrays import IntArray
 from sccl.core.sizes import ITEM_BYTES
 from sccl.errors import InputError
 from sccl.training.motifs import apply_recipe, parse_recipe
-from sccl.training.options.carriers import CARRIERS
+from sccl.training.options.carriers import CARRIER_BY_NAME
 from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR, CostTable
 from sccl.training.options.motif_costs import MotifCost, MotifCosts, MotifPlanner
-from sccl.training.options.option_catalog import OptionCatalog, find_options
+from sccl.training.options.option_catalog import OptionCatalog
 from sccl.training.options.option_enumeration import (
     OptionEnumerator,
     OptionSettings,
@@ -36,8 +36,6 @@ from sccl.training.types.training_plan import (
     TrainingPlan,
 )
 from sccl.training.types.workload_ops import CommOp
-
-_CARRIER_BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
 
 
 @dataclass
@@ -76,7 +74,7 @@ def recompute_costs(
         try:
             if key not in cache:
                 if _is_complementary(option) and planner is not None and not as_told:
-                    book = book or _plan_catalog(plan, planner, measured)
+                    book = book or plan_catalog(plan, planner, measured)
                     recipe_motifs(op, option)
                     cache[key] = book.option_costs(op, option)
                 else:
@@ -122,7 +120,7 @@ def _option_costs(  # noqa: PLR0913 - independent inputs
     motif_costs = list[MotifCost]()
     for piece, motif in zip(made, option.motifs, strict=True):
         number = numbers[motif.channel]
-        if (carrier := _CARRIER_BY_NAME.get(motif.carrier)) is not None:
+        if (carrier := CARRIER_BY_NAME.get(motif.carrier)) is not None:
             told_ns = motif.ns if as_told else None
             motif_costs.append(costs.carrier_cost(piece, number, carrier, size, told_ns))
         elif planner is not None and motif.carrier == planner.name:
@@ -136,10 +134,14 @@ def _is_complementary(option: Option) -> bool:
     return any(COMPLEMENT_SEPARATOR in motif.carrier for motif in option.motifs)
 
 
-def _plan_catalog(
-    plan: TrainingPlan | OfferedOptions, planner: MotifPlanner, measured: CostTable | None
+def plan_catalog(
+    plan: TrainingPlan | OfferedOptions, planner: MotifPlanner | None, measured: CostTable | None
 ) -> OptionCatalog:
-    """Return the catalog of options for a plan, including complementary ones."""
+    """Derive the options of a plan again, with its settings.
+
+    Raises:
+        InputError: No options can be derived.
+    """
     asked = OptionSettings(
         max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
     )
@@ -172,19 +174,6 @@ def recipe_motifs(op: CommOp, option: Option) -> tuple[Motif, ...]:
         if piece.channel not in {"", motif.channel}:
             raise InputError(f"a motif uses channel {piece.channel!r}, expected {motif.channel!r}")
     return made
-
-
-def list_unverified_claims(*, as_told: bool) -> Iterator[str]:
-    """Yield sentences on values of a plan that are trusted without verification.
-
-    Args:
-        as_told: Whether times of carriers are trusted.
-    """
-    if as_told:
-        yield (
-            "times come from a table of costs and are not verified, so the lower bound on the "
-            "period is not proved; pass the table with --costs"
-        )
 
 
 def find_overload(
@@ -242,10 +231,7 @@ def find_option_faults(
                 return
         yield from recompute_costs(offered, planner).faults
         return
-    asked = OptionSettings(
-        max_motifs=offered.max_motifs, bitwise=offered.bitwise, planner=planner, measured=measured
-    )
-    anew = find_options(offered.workload, offered.fabric, asked)
+    anew = plan_catalog(offered, planner, measured).job_options(offered.workload.collectives())
     told_options: dict[str, list[Option]] = defaultdict(list)
     for name, option in offered.options:
         told_options[name].append(option)

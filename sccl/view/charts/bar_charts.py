@@ -160,11 +160,7 @@ class _Panel:
         bars = base.mark_bar(color=theme.COLORS[0], height={"band": 0.7}).encode(x=across, y=down)
         text = base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT)
         said = text.encode(x=across, y=down, text=f"{self.text_field}:N")
-        line = (
-            alt.Chart(theme.chart_rows([{self.field: self.baseline}]))
-            .mark_rule(strokeWidth=1.5, strokeDash=[4, 3], color=theme.COLORS[1])
-            .encode(x=across)
-        )
+        line = theme.dashed_line(across, self.field, self.baseline)
         return alt.LayerChart(layer=[bars, said, line])
 
 
@@ -197,11 +193,7 @@ def searches_chart(
     said = base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT).encode(
         x=across, y=down, text="above:N"
     )
-    line = (
-        alt.Chart(theme.chart_rows([{"ms": bound_us / _MILLI}]))
-        .mark_rule(strokeWidth=1.5, strokeDash=[4, 3], color=theme.COLORS[1])
-        .encode(x=across)
-    )
+    line = theme.dashed_line(across, "ms", bound_us / _MILLI)
     heading = alt.Title(
         title, subtitle="dashed: lower bound for these options; at the bars: gap to it"
     )

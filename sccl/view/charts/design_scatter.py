@@ -79,11 +79,7 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
         .encode(x=across, y=up, text="name:N")
         for above, row in enumerate(reversed(best[:_MAX_NAMED]))
     ]
-    moore = (
-        alt.Chart(theme.chart_rows([{"steps": least_steps}]))
-        .mark_rule(strokeWidth=1.5, strokeDash=[4, 3], color=theme.COLORS[1])
-        .encode(x=across)
-    )
+    moore = theme.dashed_line(across, "steps", least_steps)
     heading = alt.Title(
         title, subtitle="dashed: no network of this size takes fewer steps (Moore); below 1 is none"
     )

@@ -14,8 +14,9 @@ from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
 
 from sccl.view import theme
-from sccl.view.charts.label_placement import Frame, Rectangle, dot_area, text_size
+from sccl.view.charts.label_placement import Frame, dot_area, text_size
 from sccl.view.charts.proved_regions import with_field
+from sccl.view.drawing.layout import Rectangle
 from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:

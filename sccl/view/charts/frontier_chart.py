@@ -15,8 +15,9 @@ from sccl.core.frontier import Point
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.charts.frontier_data import Cost, FrontierData, common_question, name_by_class
-from sccl.view.charts.label_placement import Frame, Rectangle, cover_line, dot_area, place_labels
+from sccl.view.charts.label_placement import Frame, cover_line, dot_area, place_labels
 from sccl.view.charts.proved_regions import axes, bound_lines, shade_regions
+from sccl.view.drawing.layout import Rectangle
 from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:

@@ -6,33 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sccl.view.drawing.layout import Rectangle
 from sccl.view.theme import TEXT
 
 _WIDE, _HIGH = 0.6, 1.15  # width and height of a letter with a margin, in font sizes
 _DIRECTIONS = ((1, -1), (0, -1), (-1, -1), (1, 0), (1, 1), (-1, 0), (0, 1), (-1, 1))
 """Possible positions of a label relative to its mark, best first."""
 _DASH = 5.0  # px between the rectangles that cover a line
+_GAP = 9.0  # px between a label and its pixel
 _DISTANCES = (1.0, 1.8, 2.8)
-
-
-@dataclass(frozen=True, slots=True)
-class Rectangle:
-    """A part of a chart, in pixels, y downwards."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def overlaps(self, rectangle: Rectangle) -> bool:
-        """Return whether both rectangles intersect."""
-        across = self.left < rectangle.right and rectangle.left < self.right
-        return across and self.top < rectangle.bottom and rectangle.top < self.bottom
-
-    def is_within(self, rectangle: Rectangle) -> bool:
-        """Return whether this rectangle lies within ``rectangle``."""
-        across = rectangle.left <= self.left and self.right <= rectangle.right
-        return across and rectangle.top <= self.top and self.bottom <= rectangle.bottom
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +60,9 @@ def _from_fraction(part: float, first: float, last: float, *, log: bool) -> floa
     return first + part * (last - first)
 
 
-def text_size(text: str, font: int = TEXT) -> tuple[float, float]:
+def text_size(text: str) -> tuple[float, float]:
     """Return the maximum width and height of a text, in pixels."""
-    return _WIDE * font * len(text), _HIGH * font
+    return _WIDE * TEXT * len(text), _HIGH * TEXT
 
 
 def dot_area(at: tuple[float, float], radius: float) -> Rectangle:
@@ -103,7 +85,6 @@ def place_labels(
     labels: Sequence[tuple[tuple[float, float], str]],
     frame: Frame,
     taken: Iterable[Rectangle],
-    gap: float = 9.0,
 ) -> list[tuple[float, float] | None]:
     """Return the center of each label in pixels, or None if there is no space for it.
 
@@ -113,7 +94,6 @@ def place_labels(
         labels: pixel that each label names, and its text.
         frame: frame of the chart, which contains all labels.
         taken: areas that labels must not cover.
-        gap: distance between a label and its pixel.
     """
     occupied = list(taken)
     paper = Rectangle(0, 0, frame.width, frame.height)
@@ -123,7 +103,7 @@ def place_labels(
         width, height = text_size(text)
         for far in _DISTANCES:
             options = (
-                (x + dx * (gap * far + width / 2), y + dy * (gap * far * 0.6 + height / 2))
+                (x + dx * (_GAP * far + width / 2), y + dy * (_GAP * far * 0.6 + height / 2))
                 for dx, dy in _DIRECTIONS
             )
             candidates = (

@@ -1,4 +1,4 @@
-"""Draw times of transfers by their bytes, with the fitted alpha and beta of each link.
+"""Draw the profile of a machine: times of transfers by bytes, with fitted alpha and beta.
 
 Chunks of s bytes that are sent one after another take alpha + beta * s each. n chunks that are sent
 at once take alpha + beta * n * s together. So if times are plotted by the bytes per alpha, all
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sccl.core.formatting import format_count
+from sccl.core.topology import link_name
 from sccl.errors import ParameterError
 from sccl.topo.profiles.measurements import LinkTiming, Pacing, RepetitionStatistic
 from sccl.view import theme
@@ -19,6 +21,9 @@ from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
+
+    from sccl.runtime.machine_profile import LinkProfile
+    from sccl.topo.profiles.measured_machine import SharedCost
 
 MAX_TIMED = 8
 """Maximum number of lines, as many as there are colors."""
@@ -47,6 +52,45 @@ class TimedLinks:
     def model_us(self, size_bytes: float) -> float:
         """Return the model's time for a number of bytes, in microseconds."""
         return self.alpha_us + self.us_per_mb * size_bytes / 1e6
+
+
+def profile_chart(profile: LinkProfile) -> ChartType:
+    """Draw times by bytes for each link or, if there are many, for links with equal costs.
+
+    If there are too many costs, the chart shows those that most links share, and its title states
+    the number of omitted ones.
+    """
+    title = f"{profile.topology.name}: transfers over its links"
+    if len(profile.fits) <= MAX_TIMED:
+        return link_times_chart(_by_link(profile), title, profile.take)
+    costs = sorted(profile.costs, key=lambda cost: -len(cost.edges))[:MAX_TIMED]
+    if left := len(profile.costs) - len(costs):
+        title += f" ({format_count(left, 'cost')} of few links left out)"
+    return link_times_chart(_by_cost(profile, costs), title, profile.take)
+
+
+def _by_link(profile: LinkProfile) -> list[TimedLinks]:
+    timings = profile.measurements.by_link()
+    return [
+        TimedLinks(
+            link_name(fit.edge), tuple(timings[fit.edge]), fit.alpha_us.value, fit.us_per_mb.value
+        )
+        for fit in profile.fits
+    ]
+
+
+def _by_cost(profile: LinkProfile, costs: Sequence[SharedCost]) -> list[TimedLinks]:
+    timings = profile.measurements.by_link()
+    return [
+        TimedLinks(
+            f"{format_count(len(cost.edges), 'link')}: {cost.alpha_us:g} \u00b5s, "
+            f"{cost.gb_per_s:g} GB/s",
+            tuple(timing for edge in cost.edges for timing in timings[edge]),
+            cost.alpha_us,
+            1e3 / cost.gb_per_s,
+        )
+        for cost in costs
+    ]
 
 
 def link_times_chart(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sccl.view import theme
 from sccl.view.charts.frontier_data import FrontierData
-from sccl.view.charts.label_placement import Frame, Rectangle, text_size
+from sccl.view.charts.label_placement import Frame, text_size
+from sccl.view.drawing.layout import Rectangle
 from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:

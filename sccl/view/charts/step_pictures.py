@@ -9,6 +9,7 @@ from itertools import groupby, islice
 
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.formatting import format_gap
+from sccl.training.plan_summary import covered_ns
 from sccl.training.types.training_plan import StepSpan, StepTimeline, TrainingPlan, lane_rows
 from sccl.training.types.workload_ops import CommOp
 from sccl.view.charts import COMPUTATION, StepBar, StepPanel
@@ -228,16 +229,6 @@ def iteration_start(timeline: StepTimeline, iteration: int) -> int:
     lane = _busiest_stream(timeline, iteration)
     iteration_spans = (s for s in timeline.spans if s.iteration == iteration)
     return min((s.start_ns for s in iteration_spans if s.lane == lane or not lane), default=0)
-
-
-def covered_ns(spans: Iterable[StepSpan], begin: int, until: int) -> int:
-    """Return the nanoseconds between ``begin`` and ``until`` during which any span is active."""
-    total, last = 0, begin
-    for span in sorted(spans, key=lambda s: s.start_ns):
-        since, end = max(span.start_ns, last), min(span.end_ns, until)
-        if end > since:
-            total, last = total + end - since, end
-    return total
 
 
 def assign_rows(plan: TrainingPlan, shown: Sequence[StepSpan]) -> tuple[tuple[str, ...], list[int]]:

@@ -22,7 +22,8 @@ from sccl.view.charts.envelope import (
     strip_area,
 )
 from sccl.view.charts.frontier_data import FrontierData, common_question, name_by_class
-from sccl.view.charts.label_placement import Frame, Rectangle, cover_line, spread_apart, text_size
+from sccl.view.charts.label_placement import Frame, cover_line, spread_apart, text_size
+from sccl.view.drawing.layout import Rectangle
 from sccl.view.plot_libraries import alt
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from sccl.view.drawing.graph_forms import (
 from sccl.view.drawing.group_layout import NodeGroup, arrange, arrange_around, star_by_groups
 from sccl.view.drawing.stress_layout import spread_by_stress
 
-__all__ = ["Box", "Layout", "control_points", "layout_topology", "on_curve"]
+__all__ = ["Box", "Layout", "Rectangle", "control_points", "layout_topology", "on_curve"]
 
 MARGIN = 0.08
 NAME = 0.04  # height of the name of a box, above it
@@ -37,20 +37,31 @@ _CROWD = 64  # ranks above which they are drawn smaller, so that links stay visi
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
-    """A labeled rectangle around a group of ranks, in the unit square, y downwards."""
+class Rectangle:
+    """A part of a picture, y downwards."""
 
     left: float
     top: float
     right: float
     bottom: float
+
+    def overlaps(self, rectangle: Rectangle) -> bool:
+        """Return whether both rectangles intersect."""
+        across = self.left < rectangle.right and rectangle.left < self.right
+        return across and self.top < rectangle.bottom and rectangle.top < self.bottom
+
+    def is_within(self, rectangle: Rectangle) -> bool:
+        """Return whether this rectangle lies within ``rectangle``."""
+        across = rectangle.left <= self.left and self.right <= rectangle.right
+        return across and rectangle.top <= self.top and self.bottom <= rectangle.bottom
+
+
+@dataclass(frozen=True, slots=True)
+class Box(Rectangle):
+    """A labeled rectangle around a group of ranks, in the unit square."""
+
     label: str
     ranks: tuple[int, ...]
-
-    def overlaps(self, box: Box) -> bool:
-        """Return whether two boxes intersect."""
-        across = self.left < box.right and box.left < self.right
-        return across and self.top < box.bottom and box.top < self.bottom
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +200,11 @@ def _are_boxes_clear(placed: Mapping[int, Position], boxes: Sequence[Box]) -> bo
     )
 
 
-def fit_unit_square(drawing: Mapping[int, Position], margin: float = MARGIN) -> dict[int, Position]:
+def fit_unit_square(drawing: Mapping[int, Position]) -> dict[int, Position]:
     """Return a drawing, moved and scaled proportionally into the unit square."""
     xs, ys = [x for x, _ in drawing.values()], [y for _, y in drawing.values()]
     across, down = max(xs) - min(xs), max(ys) - min(ys)
-    scale = (1 - 2 * margin) / (max(across, down) or 1.0)
+    scale = (1 - 2 * MARGIN) / (max(across, down) or 1.0)
     middle = ((max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2)
     return {
         node: (0.5 + (x - middle[0]) * scale, 0.5 + (y - middle[1]) * scale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.algorithm import Algorithm
@@ -12,13 +12,47 @@ from sccl.core.cost import Costs, fastest_by_size
 from sccl.core.frontier import ClassFrontier, Frontier
 from sccl.core.instance import Candidate
 from sccl.core.topology import Topology
-from sccl.view.completeness import class_state, frontier_summary
+from sccl.view.completeness import BoundSummary, class_state, frontier_summary
 from sccl.view.drawing.budgets import binding_budgets, shared_links
 from sccl.view.drawing.layout import control_points, layout_topology
-from sccl.view.explorer_input import ExplorerAlgorithm, ExplorerSchedule
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorerAlgorithm:
+    """A verified algorithm to show.
+
+    Attributes:
+        algorithm: algorithm.
+        file: file name.
+        intact: whether the file is unchanged since sccl wrote it. If not, its claims are not shown.
+        bounds: lower bounds of the problem.
+    """
+
+    algorithm: Algorithm
+    file: str
+    intact: bool
+    bounds: BoundSummary
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorerSchedule:
+    """A verified schedule to show.
+
+    Attributes:
+        schedule: schedule.
+        file: file name.
+        lower_bound_us: lower bound on the completion time for these chunks, in microseconds. None:
+            unknown.
+        reason: proof of the bound, or the reason why it is unknown.
+    """
+
+    schedule: Schedule
+    file: str
+    lower_bound_us: float | None
+    reason: str
 
 
 def page_data(
@@ -97,11 +131,7 @@ def _algorithm_data(shown: ExplorerAlgorithm, topology: int) -> dict[str, Any]:
     return {
         "topology": topology,
         "file": shown.file,
-        "collective": c.name,
-        "root": c.root,
-        "combining": c.combining,
-        "chunks": c.chunks,
-        "num_chunks": c.num_chunks,
+        **_collective_data(c),
         "rounds": list(a.rounds_per_step),
         "bandwidth_cost": str(a.bandwidth_cost),
         "bounds": _bounds_data(shown),
@@ -109,6 +139,16 @@ def _algorithm_data(shown: ExplorerAlgorithm, topology: int) -> dict[str, Any]:
         "reasons": shown.bounds.reasons,
         **chunk_places(c),
         "sends": _step_sends(a),
+    }
+
+
+def _collective_data(collective: Collective) -> dict[str, Any]:
+    return {
+        "collective": collective.name,
+        "root": collective.root,
+        "combining": collective.combining,
+        "chunks": collective.chunks,
+        "num_chunks": collective.num_chunks,
     }
 
 
@@ -174,11 +214,7 @@ def schedule_data(shown: ExplorerSchedule, topology: int) -> dict[str, Any]:
     return {
         "topology": topology,
         "file": shown.file,
-        "collective": c.name,
-        "root": c.root,
-        "combining": c.combining,
-        "chunks": c.chunks,
-        "num_chunks": c.num_chunks,
+        **_collective_data(c),
         "timed": True,
         "tick_us": clock.us(1),
         "finish": s.finish,

@@ -17,8 +17,8 @@ from sccl.core.topology import Topology
 from sccl.errors import InputError
 from sccl.transform.validated import validated_algorithm, validated_schedule
 from sccl.view.completeness import BoundSummary
+from sccl.view.explorer.explorer_data import ExplorerAlgorithm, ExplorerSchedule
 from sccl.view.explorer.page_html import check_fits
-from sccl.view.explorer_input import ExplorerAlgorithm, ExplorerSchedule
 from sccl.view.text.problem_bounds import compute_bounds
 
 if TYPE_CHECKING:

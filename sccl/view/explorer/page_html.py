@@ -20,8 +20,12 @@ from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.disk import read_text
 from sccl.core.frontier import Frontier
 from sccl.errors import ParameterError
-from sccl.view.explorer.explorer_data import page_data, plan_title
-from sccl.view.explorer_input import ExplorerAlgorithm, ExplorerSchedule
+from sccl.view.explorer.explorer_data import (
+    ExplorerAlgorithm,
+    ExplorerSchedule,
+    page_data,
+    plan_title,
+)
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan

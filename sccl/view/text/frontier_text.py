@@ -66,11 +66,16 @@ def _print_sweep(console: Console, frontier: SweepFrontier, spec: Spec) -> None:
         f"{refuted} refuted{by}, {len(frontier.open)} open, {frontier.seconds:.1f} s. "
         f"Searched: {frontier.scope} (R <= S + {frontier.covered.k})"
     )
+    state = completeness(frontier.classes[0].within)
+    _print_state(console, frontier, f"[green]{state.head}:[/] {state.rest}.")
+
+
+def _print_state(console: Console, frontier: Frontier, complete: str) -> None:
+    """Print whether a frontier of one class is complete, and its open candidates."""
     if frontier.is_interrupted:
         console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.is_complete:
-        state = completeness(frontier.classes[0].within)
-        console.print(f"[green]{state.head}:[/] {state.rest}.")
+        console.print(complete)
     elif frontier.stop_reason.kind is StopKind.MAX_STEPS:
         console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
     _print_open(console, frontier)
@@ -115,13 +120,8 @@ def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
     console.print(_limits_table(frontier))
     _print_fastest(console, frontier)
     console.print(f"{frontier.seconds:.1f} s. Searched: {frontier.scope}, any k, any C")
-    if frontier.is_interrupted:
-        console.print("[yellow]Interrupted: these are partial results.[/]")
-    elif frontier.is_complete:
-        console.print("[green]Complete:[/] no other S gives a smaller R/C, with any k and any C.")
-    elif frontier.stop_reason.kind is StopKind.MAX_STEPS:
-        console.print("Not the end: more steps may give a smaller R/C (--max-steps).")
-    _print_open(console, frontier)
+    complete = "[green]Complete:[/] no other S gives a smaller R/C, with any k and any C."
+    _print_state(console, frontier, complete)
 
 
 def _limits_table(frontier: Frontier) -> Table:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import format_bytes, format_us
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, single_line
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import ASCENDING, BusIds, Switch, Topology
 from sccl.errors import InputError
@@ -36,7 +36,7 @@ def print_algorithm(console: Console, algorithm: AnyAlgorithm, *, intact: bool) 
             printed.
     """
     a = expand_algorithm(algorithm)
-    name = f"{a.collective.name} on {a.topology.name}".replace("\n", "\\n")
+    name = single_line(f"{a.collective.name} on {a.topology.name}")
     console.print(
         f"{name}: C={a.collective.chunks} S={a.steps} R={a.rounds}, R/C={a.bandwidth_cost}",
         style="bold",
@@ -147,7 +147,7 @@ def print_topology(console: Console, topology: Topology) -> None:
 
 def _single_line(text: str) -> str:
     """Escape line breaks and tabs, so that a name from a file cannot forge another line."""
-    return text.replace("\n", "\\n").replace("\t", "\\t")
+    return single_line(text).replace("\t", "\\t")
 
 
 def _bus_ids_text(bus_ids: BusIds) -> str:
@@ -248,7 +248,7 @@ def print_schedule(console: Console, plan: AnySchedule, *, intact: bool) -> None
         plan: schedule.
         intact: whether the file is unchanged since sccl wrote it.
     """
-    name = f"{plan.collective.name} on {plan.topology.name}".replace("\n", "\\n")
+    name = single_line(f"{plan.collective.name} on {plan.topology.name}")
     console.print(
         f"{name}: C={plan.collective.chunks} {cost_text(plan)}", style="bold", markup=False
     )

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.core.cost import format_bytes, format_duration, format_us
-from sccl.core.formatting import format_count, format_gap, single_line
+from sccl.core.formatting import format_count, format_gap, join_first, single_line
 from sccl.core.topology import link_name
 from sccl.training.offered_options import OptionGroup, group_options
 from sccl.training.plan_summary import ShownTrainingPart, model_notes
@@ -75,9 +75,7 @@ def print_training_plan(console: Console, shown: ShownTrainingPart) -> None:
         )
     console.print(lanes)
     if shown.ahead:
-        names = ", ".join(shown.ahead[:_MAX_OPS_AHEAD]) + (
-            ", ..." if len(shown.ahead) > _MAX_OPS_AHEAD else ""
-        )
+        names = join_first(shown.ahead, _MAX_OPS_AHEAD)
         console.print(single_line(f"done ahead of their iteration: {names}"), markup=False)
 
 
@@ -99,9 +97,7 @@ def print_training_options(console: Console, offered: OfferedOptions) -> None:
 
 
 def _options_table(kind: OptionGroup) -> Table:
-    names = ", ".join(kind.names[:_MAX_OPTION_NAMES]) + (
-        ", ..." if len(kind.names) > _MAX_OPTION_NAMES else ""
-    )
+    names = join_first(kind.names, _MAX_OPTION_NAMES)
     title = (
         f"{kind.collective} of {format_bytes(kind.bytes)} among {kind.group_ranks} ranks: "
         f"{format_count(len(kind.names), 'operation')} ({names})"
@@ -128,8 +124,8 @@ def _load_text(option: Option) -> str:
     """Return the average load of links by an option while it runs, highest first, as text."""
     total = FULL_LOAD * max(1, option.isolated_ns)
     rows = sorted(option.work.items(), key=lambda row: (-row[1], row[0]))
-    texts = [f"{work / total:.0%} of {name}" for name, work in rows[:_MAX_OPTION_NAMES]]
-    return ", ".join(texts) + (", ..." if len(rows) > _MAX_OPTION_NAMES else "")
+    texts = [f"{work / total:.0%} of {name}" for name, work in rows]
+    return join_first(texts, _MAX_OPTION_NAMES)
 
 
 MAX_SHOWN = 16

@@ -6,12 +6,14 @@ import gzip
 import random
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from sccl.core.algorithm import Algorithm
 from sccl.errors import InputError, TooLargeError
 from sccl.formats import SizedPlan, msccl_xml
+from sccl.formats.files.import_plan import import_plan
 from sccl.formats.msccl.msccl_graph import build_graph
 from sccl.formats.msccl.msccl_program import (
     MscclBlock,
@@ -336,3 +338,11 @@ def test_msccl_xml_lists_unused_attributes() -> None:
     assert not any("not used" in note for note in msccl_xml.read(text, "file").notes)
     text = text.replace(b' chan="', b' priority="1" chan="').replace(b"</algo>", b"<hint/></algo>")
     assert "not used: priority of <tb>, <hint>" in msccl_xml.read(text, "file").notes
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_rooted_program_is_imported(collective: str, tmp_path: Path) -> None:
+    algorithm = frontier("line:3", collective, 0)[0]
+    (tmp_path / "plan.xml").write_bytes(written(algorithm, RCCL)[0])
+    imported = import_plan(tmp_path / "plan.xml", tmp_path / "plan.json", "line:3")
+    assert imported.algorithm.collective == algorithm.collective

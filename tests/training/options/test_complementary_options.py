@@ -14,7 +14,7 @@ from sccl.errors import UnknownNameError
 from sccl.training.fabric_names import resolve_fabric
 from sccl.training.options.fabric_resources import residual_channel
 from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR
-from sccl.training.options.motif_planner import build_motif_planner
+from sccl.training.options.motif_costs import build_motif_planner
 from sccl.training.options.option_catalog import OptionSettings, find_complements, find_options
 from sccl.training.options.option_enumeration import OptionEnumerator
 from sccl.training.planner import Planner, PlanSettings

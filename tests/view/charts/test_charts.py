@@ -33,13 +33,13 @@ from sccl.view.charts import (
 )
 from sccl.view.charts.label_placement import (
     Frame,
-    Rectangle,
     dot_area,
     place_labels,
     spread_apart,
     text_size,
 )
 from sccl.view.drawing.budgets import budget_lines, shared_links
+from sccl.view.drawing.layout import Rectangle
 from tests.kit.charts import ALLGATHER, BROADCAST, one_step, rows_of
 from tests.kit.paths import ROOT
 from tests.kit.svg import overlapping

@@ -23,9 +23,8 @@ from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
 from sccl.view.completeness import BoundSummary
 from sccl.view.explorer import page_html
-from sccl.view.explorer.explorer_data import page_data
+from sccl.view.explorer.explorer_data import ExplorerAlgorithm, page_data
 from sccl.view.explorer.page_html import render_page
-from sccl.view.explorer_input import ExplorerAlgorithm
 from tests.kit.easy_algorithms import frontier
 from tests.kit.frontiers import known
 from tests.kit.nightly import times

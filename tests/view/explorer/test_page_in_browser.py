@@ -22,8 +22,8 @@ from sccl.core.instance import SweepRange
 from sccl.judge import violations
 from sccl.topo import resolve_topology
 from sccl.view.completeness import BoundSummary
+from sccl.view.explorer.explorer_data import ExplorerAlgorithm
 from sccl.view.explorer.page_html import render_page
-from sccl.view.explorer_input import ExplorerAlgorithm
 from tests.kit.easy_algorithms import frontier
 from tests.kit.frontiers import known
 

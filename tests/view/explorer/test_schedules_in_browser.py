@@ -15,9 +15,9 @@ from sccl.errors import ParameterError
 from sccl.judge import violations
 from sccl.transform.retime import schedule_algorithm
 from sccl.view.explorer import page_html
+from sccl.view.explorer.explorer_data import ExplorerSchedule
 from sccl.view.explorer.explorer_plans import explorer_schedules
 from sccl.view.explorer.page_html import render_page
-from sccl.view.explorer_input import ExplorerSchedule
 from tests.kit.baselines import classical
 from tests.kit.commands import sccl
 from tests.kit.schedules import together_around

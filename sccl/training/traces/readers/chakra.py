@@ -8,12 +8,11 @@ host nodes take no time. Send and receive nodes are sends between two ranks.
 
 from __future__ import annotations
 
-import heapq
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from sccl.core.formatting import format_count
+from sccl.core.graphs import topological_order
 from sccl.errors import FormatError, TooLargeError
 from sccl.training.files.chakra_records import COLLECTIVES, NodeKind, read_records
 from sccl.training.traces.readers.chakra_nodes import (
@@ -232,36 +231,24 @@ def _build_send(node: ChakraNode, size: int, where: str) -> TracedCall:
     )
 
 
-def _topological_order(nodes: Mapping[int, ChakraNode], where: str) -> Iterator[ChakraNode]:
-    """Yield nodes in topological order. Among ready nodes, collectives and low numbers come first.
+def _topological_order(nodes: Mapping[int, ChakraNode], where: str) -> list[ChakraNode]:
+    """Return nodes in topological order. Among ready nodes, collectives and low numbers come first.
 
     Raises:
         FormatError: Nodes form a dependency cycle.
     """
-    before: dict[int, list[int]] = defaultdict(list)
-    waits: dict[int, int] = {}
-    for node in nodes.values():
-        predecessors = {predecessor for predecessor in node.data if predecessor in nodes}
-        waits[node.number] = len(predecessors)
-        for predecessor in predecessors:
-            before[predecessor].append(node.number)
-    ready = [_issue_key(nodes[number]) for number, left in waits.items() if not left]
-    heapq.heapify(ready)
-    done = 0
-    while ready:
-        node = nodes[heapq.heappop(ready)[1]]
-        done += 1
-        yield node
-        for number in before[node.number]:
-            waits[number] -= 1
-            if not waits[number]:
-                heapq.heappush(ready, _issue_key(nodes[number]))
-    if done < len(nodes):
-        left = sorted(number for number, count in waits.items() if count)[:8]
+    before = {
+        number: {predecessor for predecessor in node.data if predecessor in nodes}
+        for number, node in nodes.items()
+    }
+    order = topological_order(before, key=lambda number: _issue_key(nodes[number]))
+    if len(order) < len(nodes):
+        left = sorted(nodes.keys() - order)[:8]
         raise FormatError(
             f"{where}: nodes form a dependency cycle, among them {', '.join(map(str, left))}: "
             "remove a dependency"
         )
+    return [nodes[number] for number in order]
 
 
 def _issue_key(node: ChakraNode) -> tuple[bool, int]:
