@@ -12,7 +12,6 @@ from typer.core import TyperCommand, TyperGroup
 
 import sccl
 from sccl.cli.renamed import replace_old_names
-from sccl.cli.signals import detach_stdout
 from sccl.cli.verbs import GROUPS, VERBS, Verb
 
 _USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -69,6 +68,8 @@ class VerbGroup(TyperGroup):
         except _USAGE as error:
             code = _report_usage_error(error, words)
         except OSError as error:  # from help and --version: verbs report their own
+            from sccl.cli.report import detach_stdout  # noqa: PLC0415 - as above
+
             where = f": {error.filename}" if error.filename else ""
             sys.stderr.write(f"failed: {error.strerror or error}{where}\n")
             detach_stdout()
