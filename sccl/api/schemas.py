@@ -49,7 +49,6 @@ OUTPUTS = {
     "tune": "sccl.runtime.project_timing:TuneOutput",
     "enforce": "sccl.torch_backend.jobs.run_job:EnforceOutput",
     "profile": "sccl.runtime.machine_profile:ProfileOutput",
-    "lab": "sccl.runtime.lab.lab_fabric:LabOutput",
     "optimizer": "sccl.torch_backend.jobs.controller:OptimizerOutput",
     "check": "sccl.api.check:CheckOutput",
     "verify-certificate": "sccl.api.certificates:VerifyCertificateOutput",

@@ -32,7 +32,6 @@ _VERBS = {
     "motif": "train motif",
     "enforce": "train run",
     "optimizer": "train control",
-    "lab": "train lab",
     "verify-certificate": "certificate verify",
     "schema": "doctor schema",
     "topo schema": "doctor schema",
@@ -42,6 +41,12 @@ _VERBS = {
     "smt2": "solve",
 }
 """New words of a verb by its old ones."""
+
+_REPLACED = {
+    "lab": "python -m benchmarks.lab (from a checkout)",
+    "train lab": "python -m benchmarks.lab (from a checkout)",
+}
+"""Commands outside ``sccl`` that replace a verb, by the words of the verb."""
 
 _FOLDER = {"--out": "--output"}
 _SEARCH = {"--effort": "--budget", "--time-limit": "--timeout"}
@@ -68,6 +73,12 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
     "smt2": {"-o": "--smt2", "--output": "--smt2"},
 }
 """New options by their old names, of a verb's new words, or of old ones that need others."""
+
+
+def find_replacement(words: Sequence[str]) -> str | None:
+    """Return a sentence that names the command that replaces a removed verb, or None."""
+    removed = next((v for n in (1, 2) if (v := " ".join(words[:n])) in _REPLACED), None)
+    return f"'sccl {removed}' is now {_REPLACED[removed]}" if removed else None
 
 
 def replace_old_names(words: Sequence[str]) -> tuple[list[str], str | None]:

@@ -497,17 +497,6 @@ VERBS = (
         ),
     ),
     Verb(
-        PLAN,
-        "train lab",
-        "lab.lab",
-        "Run a command on several ranks with an emulated network of the rates you set.",
-        (
-            "sccl train lab --channels fast=100Mb,slow=50Mb --ranks 4 -- python job.py",
-            "sccl train lab --ranks 2 --quiet -- python job.py",
-            "sccl train lab --ranks 4 --fabric fabric.json -- true",
-        ),
-    ),
-    Verb(
         TRUST,
         "certificate verify",
         "certificate.verify_certificate",

@@ -37,7 +37,6 @@ FLOORS = {
     "synth": 5,
     "synth/common": 7,
     "runtime": 8,
-    "runtime/lab": 9,
     "torch_backend": 10,
     "torch_backend/control": 7,
     "synth/network": 6,
@@ -153,7 +152,6 @@ MAY_IMPORT = {
     | {"solvers", "synth/baselines", "topo", "training", "training/motifs", "training/traces"}
     | {"transform", "msgspec", "platformdirs", "outside torch"},  # which nothing else imports
     "torch": {"torch_backend"},
-    "runtime/lab": _NOUNS | {"runtime", "topo", "msgspec"},
     "torch_backend/control": _NOUNS | {"msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "vl_convert"},
     "view/charts": _NOUNS
@@ -189,7 +187,7 @@ MAY_IMPORT = {
     | {"view/text", "IPython", "msgspec", "networkx", "pandas", "rich"},
     "cli": _NOUNS
     | {"api", "codegen", "collectives", "comparison", "formats", "prove/check", "runtime"}
-    | {"runtime/lab", "sccl", "sim", "synth/allreduce", "synth/baselines", "synth/common"}
+    | {"sccl", "sim", "synth/allreduce", "synth/baselines", "synth/common"}
     | {"synth/packing/by_time", "synth/syncoll", "synth/taccl", "synth/tacos", "synth/teccl"}
     | {"topo", "topo/importers", "topo/profiles", "torch_backend", "torch_backend/control"}
     | {"training", "training/models", "training/traces", "transform", "view/charts"}

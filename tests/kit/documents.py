@@ -144,7 +144,6 @@ CASES: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         "enforce",
         lambda d: ["--record", d / "job.json", "--json", "--", sys.executable, d / "job.py"],
     ),
-    "train lab": ("lab", lambda _: ["true", "--by", "bucket", "--ranks", "2"]),
     "topo infer": ("topo-infer", lambda d: [d / "pcie.json", "--topo", "full:2"]),
     "topo list": ("topo-list", lambda _: []),
     "topo show": ("topology", lambda _: ["dgx1"]),
