@@ -57,7 +57,6 @@ OUTPUTS = {
     "export": "sccl.formats.files.export_plans:ExportOutput",
     "import": "sccl.formats.files.import_plan:ImportOutput",
     "topo-import": "sccl.formats.files.machines:TopoImportOutput",
-    "topo-infer": "sccl.topo.profiles.pcie:TopoInferOutput",
     "topo-list": "sccl.topo.measures:TopoListOutput",
     "topo-with": "sccl.topo.measures:TopoWithOutput",
     "topo-without": "sccl.topo.measures:TopoWithoutOutput",

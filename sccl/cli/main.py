@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import sccl
-from sccl.cli.renamed import find_replacement, replace_old_names
+from sccl.cli.renamed import describe_removed_verb, replace_old_names
 from sccl.cli.verbs import GROUPS, VERBS, Verb
 
 _USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -22,7 +22,7 @@ _ANY_NAME = "NAME"
 
 
 class _RemovedVerbError(_USAGE):  # type: ignore[misc]
-    """The command line begins with a verb that another command replaces."""
+    """The command line begins with a verb that was removed."""
 
     exit_code = 2
 
@@ -72,8 +72,8 @@ class VerbGroup(TyperGroup):
         if note:
             sys.stderr.write(f"{note}\n")
         try:
-            if replacement := find_replacement(arguments):
-                raise _RemovedVerbError(replacement)
+            if sentence := describe_removed_verb(arguments):
+                raise _RemovedVerbError(sentence)
             code = super().main(words, *args[1:], **extra | {"standalone_mode": False})
             sys.stdout.flush()
         except _USAGE as error:

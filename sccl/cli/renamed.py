@@ -42,11 +42,12 @@ _VERBS = {
 }
 """New words of a verb by its old ones."""
 
-_REPLACED = {
-    "lab": "python -m benchmarks.lab (from a checkout)",
-    "train lab": "python -m benchmarks.lab (from a checkout)",
+_REMOVED = {
+    "lab": "is now python -m benchmarks.lab (from a checkout)",
+    "train lab": "is now python -m benchmarks.lab (from a checkout)",
+    "topo infer": "was removed in version 0.2, without a replacement",
 }
-"""Commands outside ``sccl`` that replace a verb, by the words of the verb."""
+"""Ends of the sentences about verbs that were removed, by the words of the verbs."""
 
 _FOLDER = {"--out": "--output"}
 _SEARCH = {"--effort": "--budget", "--time-limit": "--timeout"}
@@ -75,10 +76,10 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
 """New options by their old names, of a verb's new words, or of old ones that need others."""
 
 
-def find_replacement(words: Sequence[str]) -> str | None:
-    """Return a sentence that names the command that replaces a removed verb, or None."""
-    removed = next((v for n in (1, 2) if (v := " ".join(words[:n])) in _REPLACED), None)
-    return f"'sccl {removed}' is now {_REPLACED[removed]}" if removed else None
+def describe_removed_verb(words: Sequence[str]) -> str | None:
+    """Return a sentence about a removed verb with which a command line begins, or None."""
+    removed = next((v for n in (1, 2) if (v := " ".join(words[:n])) in _REMOVED), None)
+    return f"'sccl {removed}' {_REMOVED[removed]}" if removed else None
 
 
 def replace_old_names(words: Sequence[str]) -> tuple[list[str], str | None]:

@@ -374,14 +374,6 @@ VERBS = (
     ),
     Verb(
         PLAN,
-        "topo infer",
-        "topo.infer",
-        "Deduce from measurements which GPUs share a PCIe switch, and where the NIC is.",
-        ("sccl topo infer pcie.json --topo dgx1",),
-        is_hidden=True,
-    ),
-    Verb(
-        PLAN,
         "topo robust",
         "robust.robust",
         "Compute how much each failed link or rank slows a collective down.",

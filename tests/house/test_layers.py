@@ -78,7 +78,7 @@ MAY_IMPORT = {
     "topo": _NOUNS | {"msgspec"},
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},
-    "topo/profiles": _NOUNS | {"collectives", "topo/symmetry", "msgspec", "numpy"},
+    "topo/profiles": _NOUNS | {"numpy"},
     "collectives": _NOUNS,
     "training/motifs": _NOUNS | {"numpy"},
     "training/traces": _NOUNS | {"training/traces/readers", "msgspec"},

@@ -12,7 +12,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from sccl.core.files.fabric_shapes import FabricWire
-    from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
+    from sccl.core.files.measurement_shapes import MeasurementsWire
     from sccl.core.files.schedule_shapes import (
         PackedScheduleWire,
         ScheduleWire,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
         | InstanceWire
         | AnswerWire
         | MeasurementsWire
-        | PcieMeasurementsWire
         | SketchWire
         | FabricWire
         | WorkloadWire
@@ -110,7 +109,6 @@ _READERS = {
     "timeline": "sccl plot",
     "program": "sccl project run",
     "measurement": "sccl topo profile --measurements",
-    "pcie-measurement": "sccl topo infer",
     "sketch": "sccl synth sketch show",
 }
 
@@ -129,9 +127,6 @@ NETWORK = _define_kind("network", "joining", "shapes.NetworkWire")
 FABRIC = _define_kind("fabric", "channels", "fabric_shapes.FabricWire")
 BANDWIDTH = _define_kind("bandwidth", "intervals", "schedule_shapes.VariableBandwidthWire")
 MEASUREMENT = _define_kind("measurement", "ranks timings", "measurement_shapes.MeasurementsWire")
-PCIE_MEASUREMENT = _define_kind(
-    "pcie-measurement", "loopback_us beside_nic", "measurement_shapes.PcieMeasurementsWire"
-)
 SKETCH = _define_kind("sketch", "nnodes intranode_sketch", "sketch_shapes.SketchWire")
 COLLECTIVE = _define_kind("collective", "num_chunks pre post", "shapes.CollectiveWire")
 CUSTOM_COLLECTIVE = _define_kind(
@@ -164,7 +159,7 @@ PROGRAM = _define_kind("program", "target collectives", "programs.ProjectWire")
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
-    *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
+    *(SKETCH, MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
     *(TIMELINE, OPTION, GROUPS),
 )
 

@@ -23,7 +23,7 @@ from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.json_text import detect_text_kind, digest, parse, text_with_digest, to_text
 from sccl.core.files.kinds import KINDS, VERIFIED_KINDS, Kind, kind_of_shape, published_shapes
-from sccl.core.files.measurements import measurements_to_wire, pcie_to_wire
+from sccl.core.files.measurements import measurements_to_wire
 from sccl.core.files.schedule_shapes import (
     BandwidthIntervalWire,
     PackedScheduleWire,
@@ -58,7 +58,7 @@ from sccl.errors import FormatError
 from sccl.topo import resolve_topology
 from sccl.topo.fabrics import resolve_fabric
 from sccl.training.timeline import simulate_timeline
-from tests.kit.profiles import measured, pcie_of
+from tests.kit.profiles import measured
 from tests.kit.training_plans import prefetching_offers, prefetching_plan
 from tests.kit.workloads import prefetching
 
@@ -92,7 +92,6 @@ WIRES: list[AnyWire] = [
     answer_to_wire(Unknown(StopReason.parse("timeout"), "cpsat", 1.0)),
     SymmetryWire(generators=(GeneratorWire(ranks=(1, 0)),)),
     measurements_to_wire(measured({(0, 1): (1.0, 50.0)}, 2, "kinds")),
-    pcie_to_wire(pcie_of(((0, 1), (2,)), 0, 1, 2, "kinds", 0.1)),
     workload_to_wire(prefetching()),
     training_plan_to_wire(prefetching_plan()),
     timeline_to_wire(prefetching_plan(), simulate_timeline(prefetching_plan())),
