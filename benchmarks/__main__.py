@@ -35,7 +35,6 @@ from benchmarks import collectives as runs
 from benchmarks import enforce as jobs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
-from benchmarks import lab as channels
 from benchmarks import osu as osu_runs
 from benchmarks import rooted as near_root
 from benchmarks import routed as published
@@ -47,6 +46,7 @@ from benchmarks import syndicate_systems as training_systems
 from benchmarks import taccl as sketches
 from benchmarks import teccl as least
 from benchmarks import teccl_scale as large_runs
+from benchmarks.lab import rates as lab_rates
 from benchmarks.record import begin
 from benchmarks.tacos import measure as figure
 from benchmarks.tacos.cases import FIGURES, select_cases
@@ -338,13 +338,13 @@ def rates(
     only: Parts = "", repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = None
 ) -> None:
     """Measure the rates that channels of the lab reach, and compare with the configured ones."""
-    cases = [channels.SMOKE] if smoke else _chosen(channels.PARTS, only, smoke=False)
+    cases = [lab_rates.SMOKE] if smoke else _chosen(lab_rates.PARTS, only, smoke=False)
     times = 1 if smoke else repeat
     record = begin(
         "lab", check_writable(output), {"only": only, "repeat": times, "smoke": smoke}, {}
     )
-    results: list[channels.RateResult] = []
-    for result in channels.run(cases, times):
+    results: list[lab_rates.RateResult] = []
+    for result in lab_rates.run(cases, times):
         results.append(result)
         record.write(results, len(cases))
     out().print(report.rates_table(results))

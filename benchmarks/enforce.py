@@ -19,9 +19,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from benchmarks.lab import parse_channels
+from benchmarks.lab.fabric import build_lab_fabric
 from sccl.errors import ToolError
-from sccl.runtime.lab import parse_channels
-from sccl.runtime.lab.lab_fabric import build_lab_fabric
 from sccl.torch_backend.jobs.run_job import SCRIPT, run_under_plan
 from sccl.torch_backend.script import format_script
 from sccl.training.plan_step import plan_training, write_training_plan
@@ -296,7 +296,7 @@ class JobLab:
         return [
             *("sh", "-c", 'exec "$@" 2>"$0"', str(folder / "stderr")),
             *("env", f"PYTHONPATH={paths}", *settings),
-            *(sys.executable, "-m", "sccl", "lab", "--quiet", *free),
+            *(sys.executable, "-m", "benchmarks.lab", "--quiet", *free),
             *("--channels", case.channels, "--ranks", str(2 if _is_free(case) else RANKS)),
             *("--", str(self._python), program, str(folder / "runs.json")),
         ]

@@ -20,7 +20,7 @@ from benchmarks.files import FilesResult
 from benchmarks.frontier import FoundPoint, FrontierResult
 from benchmarks.fuzz import FuzzResult
 from benchmarks.growth import GrowthResult
-from benchmarks.lab import RateResult
+from benchmarks.lab.rates import RateResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
 from benchmarks.public_files import WANTED, PublicFileResult, Search, show_counts

@@ -8,7 +8,7 @@ import os
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # it prints tracebacks
     _signal.signal(_signal.SIGINT, lambda number, _: os._exit(128 + number))
 
-from sccl.cli.signals import install_handlers, leave_if_interrupted
+from sccl.cli.signals import exit_code, install_handlers
 
 
 def main() -> None:
@@ -19,7 +19,8 @@ def main() -> None:
     try:
         app(prog_name="sccl")
     finally:
-        leave_if_interrupted()
+        if code := exit_code():  # results are printed, and libraries may take long to exit
+            os._exit(code)
 
 
 if __name__ == "__main__":

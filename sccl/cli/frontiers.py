@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_json
+from sccl.cli.report import ExitCode, err, out, print_json
 from sccl.cli.signals import exit_code
 from sccl.core.cost import Costs
 from sccl.core.files.disk import check_can_create
@@ -150,4 +150,4 @@ def write_outputs(
     if interrupted:
         if outputs.certificate:
             err().print("interrupted: no certificate is written")
-        raise typer.Exit(exit_code())
+        raise typer.Exit(exit_code() or ExitCode.INTERRUPTED)

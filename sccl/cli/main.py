@@ -11,8 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import sccl
-from sccl.cli.renamed import replace_old_names
-from sccl.cli.signals import detach_stdout
+from sccl.cli.renamed import describe_removed_verb, replace_old_names
 from sccl.cli.verbs import GROUPS, VERBS, Verb
 
 _USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -20,6 +19,12 @@ _USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "Click
 
 _FAILURE_CODE = 4  # ExitCode.FAILED, whose module loads much more
 _ANY_NAME = "NAME"
+
+
+class _RemovedVerbError(_USAGE):  # type: ignore[misc]
+    """The command line begins with a verb that was removed."""
+
+    exit_code = 2
 
 
 def _wants_json(words: Sequence[str]) -> bool:
@@ -39,7 +44,9 @@ def _report_usage_error(error: Any, words: Sequence[str]) -> int:
     text = f"{message[:1].lower()}{message[1:]}".rstrip(".")
     verb = [word for word in words[:1] if not word.startswith("-")]
     path = context.command_path.strip() if context else " ".join(["sccl", *verb])
-    ErrorReport.from_usage(f"{text} (see '{path} --help')").emit(json=_wants_json(words))
+    if not isinstance(error, _RemovedVerbError):
+        text += f" (see '{path} --help')"
+    ErrorReport.from_usage(text).emit(json=_wants_json(words))
     return int(error.exit_code)
 
 
@@ -60,15 +67,20 @@ class VerbGroup(TyperGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run the command line, and print errors that precede a verb as one sentence."""
         arguments = args[0] if args else extra.pop("args", None)
-        words, note = replace_old_names(sys.argv[1:] if arguments is None else arguments)
+        arguments = sys.argv[1:] if arguments is None else arguments
+        words, note = replace_old_names(arguments)
         if note:
             sys.stderr.write(f"{note}\n")
         try:
+            if sentence := describe_removed_verb(arguments):
+                raise _RemovedVerbError(sentence)
             code = super().main(words, *args[1:], **extra | {"standalone_mode": False})
             sys.stdout.flush()
         except _USAGE as error:
             code = _report_usage_error(error, words)
         except OSError as error:  # from help and --version: verbs report their own
+            from sccl.cli.report import detach_stdout  # noqa: PLC0415 - as above
+
             where = f": {error.filename}" if error.filename else ""
             sys.stderr.write(f"failed: {error.strerror or error}{where}\n")
             detach_stdout()

@@ -37,7 +37,6 @@ _VERBS = {
     "motif": "train motif",
     "enforce": "train run",
     "optimizer": "train control",
-    "lab": "train lab",
     "verify-certificate": "certificate verify",
     "schema": "doctor schema",
     "topo schema": "doctor schema",
@@ -47,6 +46,13 @@ _VERBS = {
     "smt2": "solve",
 }
 """New words of a verb by its old ones."""
+
+_REMOVED = {
+    "lab": "is now python -m benchmarks.lab (from a checkout)",
+    "train lab": "is now python -m benchmarks.lab (from a checkout)",
+    "topo infer": "was removed in version 0.2, without a replacement",
+}
+"""Ends of the sentences about verbs that were removed, by the words of the verbs."""
 
 _FOLDER = {"--out": "--output"}
 _SEARCH = {"--effort": "--budget", "--time-limit": "--timeout"}
@@ -85,6 +91,12 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
     "smt2": {"-o": "--smt2", "--output": "--smt2"},
 }
 """New options by their old names, of a verb's new words, or of old ones that need others."""
+
+
+def describe_removed_verb(words: Sequence[str]) -> str | None:
+    """Return a sentence about a removed verb with which a command line begins, or None."""
+    removed = next((v for n in (1, 2) if (v := " ".join(words[:n])) in _REMOVED), None)
+    return f"'sccl {removed}' {_REMOVED[removed]}" if removed else None
 
 
 def replace_old_names(words: Sequence[str]) -> tuple[list[str], str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import sys
 import warnings
@@ -21,7 +22,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from sccl.cli.options import flatten_options
-from sccl.cli.signals import detach_stdout, exit_code, is_interrupted, run_interruptible
+from sccl.cli.signals import exit_code
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.files.outputs import ErrorOutput, Failure, Output, to_plain
@@ -191,9 +192,20 @@ class ErrorReport:
             detach_stdout()
 
 
+def detach_stdout() -> None:
+    """Discard the buffered output, so that Python does not report an error at exit.
+
+    Its reader has closed the pipe, or the disk is full.
+    """
+    with suppress(OSError, ValueError):  # in tests, stdout is no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def _classify(error: Exception | KeyboardInterrupt) -> ErrorReport:
-    if isinstance(error, KeyboardInterrupt) or is_interrupted():  # even if it was replaced
-        return ErrorReport("Interrupted", "", "interrupted", exit_code())
+    if isinstance(error, KeyboardInterrupt) or exit_code():  # even if it was replaced
+        return ErrorReport("Interrupted", "", "interrupted", exit_code() or ExitCode.INTERRUPTED)
     kind = type(error).__name__
     if isinstance(error, InputError):
         sentence = str(error).replace("\n", "\\n")  # of a name: the sentence stays one line
@@ -228,8 +240,8 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
-def _run_and_flush(command: Callable[..., T], /, **arguments: Any) -> T:
-    """Run a command, flush its output, and return its result."""
+def run_verb(command: Callable[..., T], /, **arguments: Any) -> T:
+    """Run a verb, flush its output, and return its result. Signals interrupt it (``signals``)."""
     with _warnings_as_lines():
         try:
             result = command(**arguments)
@@ -254,10 +266,10 @@ def report_errors(verb: Callable[..., T]) -> Callable[..., T]:
         json = bool(arguments.get("json"))
         _printed.clear()
         try:
-            result = run_interruptible(functools.partial(_run_and_flush, command, **arguments))
+            result = run_verb(command, **arguments)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 is no crash
             raise typer.Exit(_report_failure(error, json=json)) from None
-        if is_interrupted():
+        if exit_code():
             raise typer.Exit(_report_failure(KeyboardInterrupt(), json=json))
         return result
 
@@ -266,9 +278,9 @@ def report_errors(verb: Callable[..., T]) -> Callable[..., T]:
 
 def _report_failure(error: Exception | KeyboardInterrupt, *, json: bool) -> int:
     """Print the error as one sentence on stderr, and return the exit code."""
-    if isinstance(error, typer.Exit) and (not is_interrupted() or error.exit_code == exit_code()):
+    if isinstance(error, typer.Exit) and exit_code() in {0, error.exit_code}:
         return error.exit_code
-    if isinstance(error, BrokenPipeError) and not is_interrupted():  # the reader of stdout has gone
+    if isinstance(error, BrokenPipeError) and not exit_code():  # the reader of stdout has gone
         detach_stdout()
         return ExitCode.CLOSED_PIPE
     ending = _classify(error)

@@ -91,7 +91,7 @@ def robust(
     else:
         _print(result)
     if result.ended:
-        raise typer.Exit(exit_code())
+        raise typer.Exit(exit_code() or ExitCode.INTERRUPTED)
     undecided = any(case.undecided for case in result.cases)
     raise typer.Exit(ExitCode.UNKNOWN if undecided else ExitCode.OK)
 

@@ -233,45 +233,6 @@ def _probe(
     return probe_machine(tools, name, gpu, alpha_us)
 
 
-@report_errors
-def infer(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="Measurements of copies and loopbacks ('sccl doctor schema pcie-measurement').",
-        ),
-    ],
-    machine: Annotated[
-        str | None,
-        typer.Option(
-            "--topo",
-            help="Machine of these GPUs; also prints the GPU of each rank, with rank 0 "
-            "next to the NIC.",
-            autocompletion=options.complete_topology,
-        ),
-    ] = None,
-    json: options.Json = False,
-) -> None:
-    """Deduce from measurements which GPUs share a PCIe switch, and where the NIC is."""
-    from sccl.topo.profiles.pcie import infer_output, infer_pcie  # noqa: PLC0415 - rarely used
-
-    topology = resolve_topology(machine) if machine else None
-    inferred = infer_pcie(file, topology)
-    if json:
-        print_output(infer_output(file, topology, inferred))
-        return
-    console, hierarchy = out(), inferred.hierarchy
-    console.print(f"nearest to the NIC: CPU {hierarchy.near_cpu}")
-    for gpus in hierarchy.switches:
-        also = " and the NIC" if gpus == hierarchy.near_gpus else ""
-        console.print(f"a PCIe switch: GPU {', '.join(map(str, gpus))}{also}")
-    if not hierarchy.near_gpus:
-        console.print("the NIC shares a switch with no GPU")
-    if inferred.visible_devices is not None:
-        console.print(f"CUDA_VISIBLE_DEVICES={','.join(map(str, inferred.visible_devices))}")
-
-
 def _write_and_print(read: ImportedMachine, output: Path | None, *, json: bool) -> None:
     """Write the imported machine if requested, and print the import report."""
     from sccl.formats.files.machines import import_output, write_machine  # noqa: PLC0415 - loads formats

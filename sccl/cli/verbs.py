@@ -350,14 +350,6 @@ VERBS = (
     ),
     Verb(
         PLAN,
-        "topo infer",
-        "topo.infer",
-        "Deduce from measurements which GPUs share a PCIe switch, and where the NIC is.",
-        ("sccl topo infer pcie.json --topo dgx1",),
-        is_hidden=True,
-    ),
-    Verb(
-        PLAN,
         "topo robust",
         "robust.robust",
         "Compute how much each failed link or rank slows a collective down.",
@@ -463,17 +455,6 @@ VERBS = (
             "sccl train control --store localhost:29500 --commit plan.json",
             "sccl train control --store localhost:29500 --status",
             "sccl train control --store localhost:29500 --serve --log decisions.jsonl",
-        ),
-    ),
-    Verb(
-        PLAN,
-        "train lab",
-        "lab.lab",
-        "Run a command on several ranks with an emulated network of the rates you set.",
-        (
-            "sccl train lab --channels fast=100Mb,slow=50Mb --ranks 4 -- python job.py",
-            "sccl train lab --ranks 2 --quiet -- python job.py",
-            "sccl train lab --ranks 4 --fabric fabric.json -- true",
         ),
     ),
     Verb(

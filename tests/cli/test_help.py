@@ -109,7 +109,7 @@ def test_listing_verbs_loads_none_of_them() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    names = ("", ".renamed", ".signals", ".verbs", ".main", ".help")
+    names = ("", ".renamed", ".verbs", ".main", ".help")
     loaded = [f"sccl.cli{name}" for name in names]
     assert done.stderr.strip() == str(loaded)
 

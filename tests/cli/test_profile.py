@@ -1,4 +1,4 @@
-"""``sccl topo profile`` and ``sccl topo infer``: from measurements to machines, and bad input."""
+"""``sccl topo profile``: from measurements to machines, and bad input."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.cli.profile import _ALIKE, _MISFIT
-from sccl.core.files.json_text import to_text
 from sccl.core.files.topologies import load_topology
 from sccl.runtime.machine_profile import save_measurements
 from sccl.topo.profiles.measured_machine import MAX_MISFIT, SAME_COST_TOLERANCE
-from sccl.topo.profiles.measurement_files import load_measurements, load_pcie, pcie_to_wire
-from sccl.topo.profiles.measurements import LinkTiming, Measurements, Pacing, PcieMeasurements
-from tests.kit.profiles import measured, pcie_of
+from sccl.topo.profiles.measurement_files import load_measurements
+from sccl.topo.profiles.measurements import LinkTiming, Measurements, Pacing
+from tests.kit.profiles import measured
 from tests.kit.projects import mpich
 
 TWO_KINDS = {(u, v): (0.7, 40.0) if u // 2 == v // 2 else (2.0, 100.0)
@@ -33,12 +32,6 @@ def run(*words: str | Path) -> tuple[int, str, str]:
 def kept(folder: Path, measurements: Measurements) -> Path:
     file = folder / "measurements.json"
     save_measurements(measurements, file)
-    return file
-
-
-def pcie_file(folder: Path, shown: PcieMeasurements) -> Path:
-    file = folder / "pcie.json"
-    file.write_text(to_text(pcie_to_wire(shown)))
     return file
 
 
@@ -81,11 +74,6 @@ def test_median_is_fitted_where_it_is_asked_for(tmp_path: Path) -> None:
 def test_measurements_come_back_from_their_file(tmp_path: Path) -> None:
     made = measured({(0, 1): (1.0, 50.0)}, 2, "file", 0.1)
     assert load_measurements(kept(tmp_path, made)) == made
-
-
-def test_measurements_of_pcie_do_too(tmp_path: Path) -> None:
-    shown = pcie_of(((0, 1), (2, 3)), 1, 0, 2, "file", 0.1)
-    assert load_pcie(pcie_file(tmp_path, shown)) == shown
 
 
 def test_few_links_have_a_line_each(tmp_path: Path) -> None:
@@ -193,7 +181,6 @@ def test_bad_input_gives_one_sentence(words: list[str], says: str, tmp_path: Pat
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("words", [("topo", "profile", "--measurements"), ("topo", "infer")])
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -206,11 +193,11 @@ def test_bad_input_gives_one_sentence(words: list[str], says: str, tmp_path: Pat
     ],
 )
 def test_file_that_holds_no_measurements_gives_one_sentence(
-    words: tuple[str, ...], content: bytes, says: str, tmp_path: Path
+    content: bytes, says: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "odd.json"
     file.write_bytes(content)
-    code, said, why = run(*words, file)
+    code, said, why = run("topo", "profile", "--measurements", file)
     assert (code, said, why.count("\n")) == (2, "", 1)
     assert str(file) in why
     assert says in why
@@ -251,29 +238,3 @@ def test_broken_file_is_told_by_its_field(
 
 def test_defaults_are_those_of_the_fit() -> None:
     assert (_ALIKE, _MISFIT) == (SAME_COST_TOLERANCE, MAX_MISFIT)
-
-
-def test_hierarchy_is_told_in_words(tmp_path: Path) -> None:
-    shown = pcie_of(((0, 1), (2, 3), (4, 5), (6, 7)), 2, 1, 2, "cli", 0.1)
-    file = pcie_file(tmp_path, shown)
-    code, said, _ = run("topo", "infer", file, "--topo", "dgx1")
-    assert code == 0
-    assert said.splitlines() == [
-        "nearest to the NIC: CPU 1",
-        "a PCIe switch: GPU 0, 1",
-        "a PCIe switch: GPU 2, 3",
-        "a PCIe switch: GPU 4, 5 and the NIC",
-        "a PCIe switch: GPU 6, 7",
-        "CUDA_VISIBLE_DEVICES=4,5,6,7,0,1,2,3",
-    ]
-
-
-def test_nic_by_itself_is_told_and_contradictions_too(tmp_path: Path) -> None:
-    shown = pcie_of(((0, 1), (2, 3)), None, 0, 1, "cli", 0.1)
-    assert (
-        "the NIC shares a switch with no GPU" in run("topo", "infer", pcie_file(tmp_path, shown))[1]
-    )
-    half = replace(shown, beside_nic=((6.0,), *shown.beside_nic[1:]))
-    code, said, why = run("topo", "infer", pcie_file(tmp_path, half))
-    assert (code, said) == (2, "")
-    assert "a VM: GPU 0 at the same time as the NIC (6 GB/s) shares its switch" in why

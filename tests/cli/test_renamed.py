@@ -38,7 +38,7 @@ ON = "--collective allgather --topo ring:4"
         ("workload make moe --experts 8", "train make moe --experts 8"),
         ("fabric show hgx2", "train show hgx2"),
         ("plan w.json --fabric hgx2 --seconds 1", "train plan w.json --fabric hgx2 --budget 1"),
-        ("lab --ranks 2 -- run --out x", "train lab --ranks 2 -- run --out x"),
+        ("enforce --record w.json -- run --out x", "train run --record w.json -- run --out x"),
         ("verify-certificate proofs", "certificate verify proofs"),
         ("store ls --store v.sqlite", "doctor cache --store v.sqlite"),
         ("store gc --all", "doctor cache --delete-all"),
@@ -73,6 +73,18 @@ def test_old_verb_prints_its_note_on_stderr_alone() -> None:
     assert (code, out) == (new_code, new_out) == (0, new_out)
     assert err.startswith("note: 'sccl bounds' is now 'sccl bound'; ")
     assert new_err == ""
+
+
+@pytest.mark.parametrize(
+    ("verb", "end"),
+    [
+        ("lab", "is now python -m benchmarks.lab (from a checkout)"),
+        ("train lab", "is now python -m benchmarks.lab (from a checkout)"),
+        ("topo infer", "was removed in version 0.2, without a replacement"),
+    ],
+)
+def test_removed_verb_gives_one_sentence(verb: str, end: str) -> None:
+    assert sccl(*verb.split(), "--ranks", "2") == (2, "", f"error: 'sccl {verb}' {end}\n")
 
 
 def test_top_level_has_at_most_18_verbs() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -109,3 +110,116 @@ def test_main_thread_that_is_lost_in_native_code_does_not_keep_the_process() -> 
         assert process.stdout.readline() == "deaf\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 130
+
+
+VERB = """
+import signal, sys, time
+import typer
+from sccl.cli import report, signals
+app = typer.Typer()
+call = {}
+exec(compile(sys.argv.pop(), sys.argv.pop(), "exec"), call)
+@app.command()
+@report.report_errors
+def work():
+    try:
+        call["work"]()
+        time.sleep(600)
+    except KeyboardInterrupt:
+        print("partial results", flush=True)
+        time.sleep(call.get("CLEANUP_S", 0))
+        raise
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signals.install_handlers()
+app([])
+"""
+"""A verb that runs code of a file, which does not exist."""
+
+SLOW_IMPORT = """
+import importlib.abc, importlib.util, sys
+class Slow(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, *_):
+        return importlib.util.spec_from_loader(name, self) if name == "slow" else None
+    def exec_module(self, _):
+        print("ready", flush=True)
+        sys.modules["time"].sleep(600)
+sys.meta_path.insert(0, Slow())
+import time
+def work():
+    import slow
+"""
+SHORT_CALL = """
+import time
+def work():
+    print("ready", flush=True)
+    for _ in range(30):
+        time.sleep(0.01)
+    print("result of the call", flush=True)
+"""
+SWALLOWS_TWICE = """
+import time
+def work():
+    print("ready", flush=True)
+    caught = 0
+    while True:
+        try:
+            time.sleep(600)
+        except BaseException:
+            caught += 1
+            if caught > 2:
+                raise
+"""
+SLOW_CLEANUP = """
+import time
+CLEANUP_S = 600
+def work():
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def start_verb(code: str, file: str) -> subprocess.Popen[str]:
+    """Start a verb that runs ``work()`` of the code, and interrupt it there."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", VERB, file, code],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("code", "file", "printed"),
+    [
+        pytest.param(SHORT_CALL, "/site-packages/a.py", "result of the call\n", id="short-call"),
+        pytest.param(SWALLOWS_TWICE, "/site-packages/a.py", "", id="swallows"),
+        pytest.param(SHORT_CALL, "/ours/a.py", "", id="own-code"),
+    ],
+)
+def test_signal_interrupts_foreign_code_that_does_not_return(
+    code: str, file: str, printed: str
+) -> None:
+    process = start_verb(code, file)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (130, "interrupted\n")
+    assert out == f"{printed}partial results\n"
+
+
+def test_signal_ends_the_process_during_a_slow_import() -> None:
+    process = start_verb(SLOW_IMPORT, "/ours/a.py")
+    assert process.communicate(timeout=PATIENCE_S) == ("", "interrupted\n")
+    assert process.returncode == 130
+
+
+def test_second_signal_ends_the_process_at_once() -> None:
+    process = start_verb(SLOW_CLEANUP, "/ours/a.py")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "partial results\n"
+    process.send_signal(signal.SIGINT)  # within a second of the first, which it repeats
+    time.sleep(1.1)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=PATIENCE_S) == ("", "interrupted\n")
+    assert process.returncode == 143

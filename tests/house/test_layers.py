@@ -41,7 +41,6 @@ FLOORS = {
     "synth/sketches": 3,
     "synth/common": 7,
     "runtime": 8,
-    "runtime/lab": 9,
     "torch_backend": 10,
     "torch_backend/control": 7,
     "synth/network": 6,
@@ -84,7 +83,7 @@ MAY_IMPORT = {
     "topo": _NOUNS | {"msgspec"},
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},
-    "topo/profiles": _NOUNS | {"collectives", "topo/symmetry", "msgspec", "numpy"},
+    "topo/profiles": _NOUNS | {"numpy"},
     "collectives": _NOUNS,
     "training/types": {"core", "errors"},
     "training/files": _NOUNS | {"training/types", "google", "msgspec"},
@@ -161,7 +160,6 @@ MAY_IMPORT = {
     | {"solvers", "synth/baselines", "topo", "training", "training/motifs", "training/traces"}
     | {"transform", "msgspec", "platformdirs", "outside torch"},  # which nothing else imports
     "torch": {"torch_backend"},
-    "runtime/lab": _TRAINING | {"training"} | {"runtime", "topo", "msgspec"},
     "torch_backend/control": _NOUNS | {"training/types", "msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "vl_convert"},
     "view/charts": _TRAINING
@@ -198,7 +196,7 @@ MAY_IMPORT = {
     | {"view/text", "IPython", "msgspec", "networkx", "pandas", "rich"},
     "cli": _TRAINING
     | {"api", "codegen", "collectives", "comparison", "formats", "prove/check", "runtime"}
-    | {"runtime/lab", "sccl", "sim", "synth/allreduce", "synth/baselines", "synth/common"}
+    | {"sccl", "sim", "synth/allreduce", "synth/baselines", "synth/common"}
     | {"synth/packing/by_time", "synth/syncoll", "synth/taccl", "synth/tacos", "synth/teccl"}
     | {"topo", "topo/importers", "topo/profiles", "torch_backend", "torch_backend/control"}
     | {"training", "training/models", "training/traces", "transform", "view/charts"}

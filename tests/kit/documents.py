@@ -30,13 +30,6 @@ for rank in (b"0", b"1"):
     pathlib.Path(os.environ["SCCL_RECORD"], f"rank-{{int(rank)}}.json").write_bytes(text)
 print("what the job prints goes elsewhere")
 """
-PCIE = {
-    "kind": "pcie-measurement",
-    "name": "two",
-    "loopback_us": [[2.0], [1.0]],
-    "pairs": [{"gpus": [0, 1], "gb_per_s": [12.0]}],
-    "beside_nic": [[6.0], [12.0]],
-}
 
 
 def run(*words: str | Path) -> tuple[int, Any]:
@@ -56,7 +49,6 @@ def make_inputs(folder: Path) -> Path:
         folder / "tools", "nvidia-smi", {"topo": importers.load_importer("nvidia-smi").EXAMPLE}
     )
     save_measurements(measured({(0, 1): (1.0, 50.0)}, 2, "json"), folder / "timings.json")
-    (folder / "pcie.json").write_text(json.dumps(PCIE))
     (folder / "job.py").write_text(RECORDED)
     (folder / "rank0.json").write_bytes(profile(0, PREFETCHING))
     (folder / "prefetching.json").write_text(to_text(workload_to_wire(prefetching())))
@@ -140,8 +132,6 @@ CASES: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         "enforce",
         lambda d: ["--record", d / "job.json", "--json", "--", sys.executable, d / "job.py"],
     ),
-    "train lab": ("lab", lambda _: ["true", "--by", "bucket", "--ranks", "2"]),
-    "topo infer": ("topo-infer", lambda d: [d / "pcie.json", "--topo", "full:2"]),
     "topo list": ("topo-list", lambda _: []),
     "topo show": ("topology", lambda _: ["dgx1"]),
     "topo edit --remove-rank 3": ("topo-without", lambda d: ["dgx1", "-o", d / "m.json"]),

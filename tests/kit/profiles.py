@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from itertools import combinations, product
+from itertools import product
 
-from sccl.topo.profiles.measurements import (
-    LinkTiming,
-    Measurements,
-    Pacing,
-    PairedCopies,
-    PcieMeasurements,
-)
+from sccl.topo.profiles.measurements import LinkTiming, Measurements, Pacing
 
 SIZES = tuple(1 << n for n in range(10, 23, 2))
 COUNTS = (1, 2, 8)
@@ -50,39 +44,3 @@ def measured(
             many = tuple(us * (1 + rng.uniform(-noise, noise)) for _ in range(3))
             rows.append(LinkTiming(src, dst, pacing, chunks, size, many))
     return Measurements("known", ranks, tuple(rows), "Made by the model.")
-
-
-def pcie_of(
-    switches: tuple[tuple[int, ...], ...],
-    nic: int | None,
-    near: int,
-    cpus: int,
-    rng: random.Random | str,
-    noise: float,
-    *,
-    alone: bool = True,
-) -> PcieMeasurements:
-    """Return measurements of a machine's PCIe with relative noise.
-
-    Args:
-        nic: Switch of the NIC.
-        near: CPU that is nearest to it.
-        rng: Generator of the noise, or its seed.
-    """
-    draw = random.Random(rng) if isinstance(rng, str) else rng  # noqa: S311 - the same every time
-    place = {gpu: i for i, group in enumerate(switches) for gpu in group}
-    gpus = range(len(place))
-
-    def figures(value: float) -> tuple[float, ...]:
-        return tuple(value * (1 + draw.uniform(-noise, noise)) for _ in range(3))
-
-    return PcieMeasurements(
-        name="a VM",
-        loopback_us=tuple(figures(1.7 if cpu == near else 2.3) for cpu in range(cpus)),
-        pairs=tuple(
-            PairedCopies((a, b), figures(6.5 if place[a] == place[b] else 13.0))
-            for a, b in combinations(gpus, 2)
-        ),
-        beside_nic=tuple(figures(6.5 if place[gpu] == nic else 13.0) for gpu in gpus),
-        alone=tuple(figures(13.0) for _ in gpus) if alone else (),
-    )

@@ -44,4 +44,4 @@ def test_commands_of_the_tutorial(tmp_path: Path) -> None:
     losses = [re.findall(r"ms per step, loss ([\d.]+)", done.stdout) for done in printed]
     assert losses[0] == losses[3] != []
     if "by network namespaces" not in printed[0].stdout + printed[0].stderr:
-        pytest.skip("no network namespaces: networks are not limited, as sccl train lab says")
+        pytest.skip("no network namespaces: networks are not limited, as the lab reports")

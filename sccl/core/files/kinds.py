@@ -59,7 +59,6 @@ _READERS = {
     "timeline": "sccl plot",
     "program": "sccl project run",
     "measurement": "sccl topo profile --measurements",
-    "pcie-measurement": "sccl topo infer",
     "sketch": "sccl synth sketch",
 }
 
@@ -81,11 +80,6 @@ BANDWIDTH = _define_kind(
 )
 MEASUREMENT = _define_kind(
     "measurement", "ranks timings", "topo.profiles.measurement_shapes.MeasurementsWire"
-)
-PCIE_MEASUREMENT = _define_kind(
-    "pcie-measurement",
-    "loopback_us beside_nic",
-    "topo.profiles.measurement_shapes.PcieMeasurementsWire",
 )
 SKETCH = _define_kind(
     "sketch", "nnodes intranode_sketch", "synth.sketches.sketch_shapes.SketchWire"
@@ -131,7 +125,7 @@ PROGRAM = _define_kind("program", "target collectives", "core.files.programs.Pro
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
-    *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
+    *(SKETCH, MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
     *(TIMELINE, OPTION, GROUPS),
 )
 

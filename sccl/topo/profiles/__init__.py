@@ -1,1 +1,1 @@
-"""Machines from measurements: alpha and beta of links, and the GPUs at each PCIe switch."""
+"""Machines from measurements: alpha and beta of links."""

@@ -1,4 +1,4 @@
-"""Convert measurements of links and of PCIe from files and back."""
+"""Convert measurements of links from files and back."""
 
 from __future__ import annotations
 
@@ -7,19 +7,8 @@ from pathlib import Path
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
 from sccl.errors import FormatError, ParameterError
-from sccl.topo.profiles.measurement_shapes import (
-    LinkTimingWire,
-    MeasurementsWire,
-    PairedCopiesWire,
-    PcieMeasurementsWire,
-)
-from sccl.topo.profiles.measurements import (
-    LinkTiming,
-    Measurements,
-    Pacing,
-    PairedCopies,
-    PcieMeasurements,
-)
+from sccl.topo.profiles.measurement_shapes import LinkTimingWire, MeasurementsWire
+from sccl.topo.profiles.measurements import LinkTiming, Measurements, Pacing
 
 
 def load_measurements(path: Path) -> Measurements:
@@ -58,36 +47,3 @@ def measurements_to_wire(measurements: Measurements) -> MeasurementsWire:
             for t in measurements.timings
         ),
     )
-
-
-def pcie_to_wire(measurements: PcieMeasurements) -> PcieMeasurementsWire:
-    """Return the file shape of measurements of PCIe."""
-    return PcieMeasurementsWire(
-        name=measurements.name,
-        source=measurements.source,
-        loopback_us=measurements.loopback_us,
-        pairs=tuple(PairedCopiesWire(gpus=p.gpus, gb_per_s=p.gb_per_s) for p in measurements.pairs),
-        beside_nic=measurements.beside_nic,
-        alone=measurements.alone,
-    )
-
-
-def load_pcie(path: Path) -> PcieMeasurements:
-    """Load measurements of PCIe from a file.
-
-    Raises:
-        InputError: The file cannot be read, contains none, or is inconsistent.
-    """
-    where = str(path)
-    wire = parse(read_text(path), PcieMeasurementsWire, where)
-    try:
-        return PcieMeasurements(
-            name=wire.name,
-            source=wire.source,
-            loopback_us=wire.loopback_us,
-            pairs=tuple(PairedCopies(pair.gpus, pair.gb_per_s) for pair in wire.pairs),
-            beside_nic=wire.beside_nic,
-            alone=wire.alone,
-        )
-    except ParameterError as error:
-        raise FormatError(f"{where}: {error}") from error

@@ -1,4 +1,4 @@
-"""The shapes of files of measurements: of links, and of PCIe connections."""
+"""The shapes of files of measurements of links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
     str | None, Meta(description="sha256 of the content without this field; or null.")
 ]
-_Index = Annotated[int, Meta(ge=0)]
 _Figures = Annotated[tuple[float, ...], Meta(min_length=1, max_length=100_000)]
 _Named = Annotated[str, Meta(min_length=1)]
 _Source = Annotated[str, Meta(description="Tool and method of the measurements.")]
@@ -51,42 +50,3 @@ class MeasurementsWire(_MeasuredPart, frozen=True, kw_only=True, omit_defaults=T
     source: _Source = ""
     ranks: Annotated[int, Meta(ge=2)]
     timings: Annotated[tuple[LinkTimingWire, ...], Meta(min_length=1)]
-
-
-class PairedCopiesWire(_MeasuredPart, frozen=True, kw_only=True):
-    """Copies of two GPUs to the CPU at once."""
-
-    gpus: Annotated[
-        tuple[_Index, _Index], Meta(description="The two GPUs, the lower number first.")
-    ]
-    gb_per_s: Annotated[
-        _Figures, Meta(description="Bandwidth of each GPU of the pair, GB/s, by repetition.")
-    ]
-
-
-class PcieMeasurementsWire(_MeasuredPart, frozen=True, kw_only=True, omit_defaults=True):
-    """Measurements that show how PCIe joins GPUs, CPUs and a NIC (TACCL, section 4.2)."""
-
-    schema: _Version = 1
-    kind: Literal["pcie-measurement"] = "pcie-measurement"
-    digest: _Digest = None
-    name: _Named
-    source: _Source = ""
-    loopback_us: Annotated[
-        tuple[_Figures, ...],
-        Meta(description="One row per CPU: microseconds of a loopback between it and the NIC."),
-    ]
-    pairs: Annotated[
-        tuple[PairedCopiesWire, ...], Meta(description="One row per pair of GPUs.", max_length=2016)
-    ]
-    beside_nic: Annotated[
-        tuple[_Figures, ...],
-        Meta(
-            description="One row per GPU: GB/s of its copy to the CPU during a loopback between "
-            "the NIC and its nearest CPU."
-        ),
-    ]
-    alone: Annotated[
-        tuple[_Figures, ...],
-        Meta(description="One row per GPU: GB/s of its copy without other traffic."),
-    ] = ()

@@ -1,17 +1,14 @@
-"""Define measurements of links, and of PCIe connections.
+"""Define measurements of links.
 
 A timing is the time of n chunks from one rank to another. TACCL (NSDI 2023), section 4.1: n chunks
 of s bytes that are sent one after another take n * (alpha + beta * s), and sent all at once they
 take alpha + n * beta * s. Both kinds determine alpha and beta.
-
-TACCL (NSDI 2023), section 4.2: a virtual machine may hide its PCIe switches, but concurrent copies
-of GPUs that share a switch get less bandwidth.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -167,126 +164,3 @@ def check_figures(figures: Sequence[float], label: str, limit: float) -> None:
             raise ParameterError(
                 f"{label} has {figure:g}, expected numbers from {MIN_FIGURE:g} to {limit:g}"
             )
-
-
-MAX_GPUS = 64
-_MAX_PCIE_US, _MAX_GB_PER_S = 1e9, 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class PairedCopies:
-    """Concurrent copies of two GPUs to the CPU.
-
-    Attributes:
-        gpus: The two GPUs, ascending.
-        gb_per_s: Bandwidth of each of the two in each repetition, 10^9 bytes per second.
-    """
-
-    gpus: tuple[int, int]
-    gb_per_s: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PcieMeasurements:
-    """Measurements that reveal the PCIe switches of a machine (TACCL, section 4.2).
-
-    Each measurement has one value per repetition.
-
-    Attributes:
-        loopback_us: Time of a loopback between each CPU and the NIC.
-        pairs: Bandwidths of simultaneous copies, for each pair of GPUs.
-        beside_nic: Bandwidth of each GPU to the CPU in 10^9 bytes/s, during a loopback between the
-            NIC and its nearest CPU.
-        alone: Bandwidth of each GPU to the CPU in 10^9 bytes/s without other traffic. May be empty.
-    """
-
-    name: str
-    loopback_us: tuple[tuple[float, ...], ...]
-    pairs: tuple[PairedCopies, ...]
-    beside_nic: tuple[tuple[float, ...], ...]
-    alone: tuple[tuple[float, ...], ...] = ()
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise ParameterError("the measurements have no name: give them one")
-        if not self.loopback_us:
-            raise ParameterError("loopback_us is empty, expected a row for each CPU")
-        if not 2 <= self.gpus <= MAX_GPUS:
-            raise ParameterError(
-                f"beside_nic has {self.gpus} rows, expected one for each GPU: 2 to {MAX_GPUS}"
-            )
-        if self.alone and len(self.alone) != self.gpus:
-            raise ParameterError(
-                f"alone has {len(self.alone)} rows, expected one for each of {self.gpus} GPUs, or "
-                "none at all"
-            )
-        for cpu, us in enumerate(self.loopback_us):
-            check_figures(us, f"loopback_us of CPU {cpu}", _MAX_PCIE_US)
-        for name, figures in self.copies():
-            check_figures(figures, f"bandwidth of {name}", _MAX_GB_PER_S)
-        self._check_pairs()
-
-    def _check_pairs(self) -> None:
-        seen = set()
-        for pair in self.pairs:
-            a, b = pair.gpus
-            if not 0 <= a < b < self.gpus:
-                raise ParameterError(
-                    f"pairs has GPUs {a} and {b}, expected two of 0 to {self.gpus - 1} in "
-                    "ascending order, one for each row of beside_nic"
-                )
-            if pair.gpus in seen:
-                raise ParameterError(f"pairs has GPUs {a} and {b} twice: put all into one row")
-            seen.add(pair.gpus)
-        missing = [(a, b) for b in range(self.gpus) for a in range(b) if (a, b) not in seen]
-        if missing:
-            a, b = min(missing)
-            raise ParameterError(
-                f"pairs lacks GPUs {a} and {b}: expected a measurement of every pair of "
-                f"{self.gpus} GPUs"
-            )
-
-    @property
-    def gpus(self) -> int:
-        """Return the number of GPUs."""
-        return len(self.beside_nic)
-
-    def copies(self) -> Iterator[tuple[str, tuple[float, ...]]]:
-        """Yield every bandwidth to a CPU, after its name in messages."""
-        for pair in self.pairs:
-            yield paired_copies_name(pair.gpus), pair.gb_per_s
-        for gpu, figures in enumerate(self.beside_nic):
-            yield nic_copy_name(gpu), figures
-        for gpu, figures in enumerate(self.alone):
-            yield f"GPU {gpu} alone", figures
-
-
-def paired_copies_name(gpus: tuple[int, int]) -> str:
-    """Return the name of concurrent copies of two GPUs in messages."""
-    return f"GPUs {gpus[0]} and {gpus[1]} at once"
-
-
-def nic_copy_name(gpu: int) -> str:
-    """Return the name of a GPU's copy during the loopback of a NIC in messages."""
-    return f"GPU {gpu} at the same time as the NIC"
-
-
-@dataclass(frozen=True, slots=True)
-class PcieHierarchy:
-    """The GPUs that share PCIe switches, and the place of the NIC.
-
-    Attributes:
-        near_cpu: The CPU nearest to the NIC.
-        switches: GPUs of each PCIe switch, ascending: a partition of all GPUs.
-        nic_switch: Index of the switch with the NIC. None: none of them.
-    """
-
-    near_cpu: int
-    switches: tuple[tuple[int, ...], ...]
-    nic_switch: int | None
-
-    @property
-    def near_gpus(self) -> tuple[int, ...]:
-        """Return the GPUs that share a switch with the NIC."""
-        return () if self.nic_switch is None else self.switches[self.nic_switch]

@@ -48,7 +48,7 @@ from sccl.errors import FormatError
 from sccl.synth.sketches.sketch import RelayPattern, RelayRules, Sketch
 from sccl.synth.sketches.sketch_files import sketch_to_wire
 from sccl.topo import resolve_topology
-from sccl.topo.profiles.measurement_files import measurements_to_wire, pcie_to_wire
+from sccl.topo.profiles.measurement_files import measurements_to_wire
 from sccl.training.fabric_names import resolve_fabric
 from sccl.training.files.fabrics import fabric_to_wire
 from sccl.training.files.training_plans import (
@@ -58,7 +58,7 @@ from sccl.training.files.training_plans import (
 )
 from sccl.training.files.workloads import workload_to_wire
 from sccl.training.timeline import simulate_timeline
-from tests.kit.profiles import measured, pcie_of
+from tests.kit.profiles import measured
 from tests.kit.training_plans import prefetching_offers, prefetching_plan
 from tests.kit.workloads import prefetching
 
@@ -89,7 +89,6 @@ WIRES: list[Any] = [
     answer_to_wire(Unknown(StopReason.parse("timeout"), "cpsat", 1.0)),
     SymmetryWire(generators=(GeneratorWire(ranks=(1, 0)),)),
     measurements_to_wire(measured({(0, 1): (1.0, 50.0)}, 2, "kinds")),
-    pcie_to_wire(pcie_of(((0, 1), (2,)), 0, 1, 2, "kinds", 0.1)),
     workload_to_wire(prefetching()),
     training_plan_to_wire(prefetching_plan()),
     timeline_to_wire(prefetching_plan(), simulate_timeline(prefetching_plan())),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab import Limiter, choose_method, parse_channels
+from benchmarks.lab.fabric import build_lab_fabric
 from sccl.errors import ToolError
-from sccl.runtime.lab import Limiter, choose_method, parse_channels
-from sccl.runtime.lab.lab_fabric import build_lab_fabric
 from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.jobs.controller import decode_plan, encode_plan
 from sccl.torch_backend.jobs.replan_worker import measured_fabric
@@ -106,10 +106,10 @@ def test_job_whose_network_changes_is_planned_again_and_taken_back(tmp_path: Pat
         pytest.skip(str(error))
     write_training_plan(tmp_path / "plan.json", plan())
     job = [str(interpreter("newest")), str(PROGRAMS / "torch_replanned.py"), str(COUNT)]
-    lab = ["train", "lab", "--quiet", "--channels", RATES, "--ranks", str(RANKS)]
+    lab = ["benchmarks.lab", "--quiet", "--channels", RATES, "--ranks", str(RANKS)]
     done = subprocess.run(
         [sys.executable, "-m", "sccl", "enforce", "--plan", str(tmp_path / "plan.json"), "--",
-         sys.executable, "-m", "sccl", *lab, "--", *job, "fast=4000000", "slow=1500000"],
+         sys.executable, "-m", *lab, "--", *job, "fast=4000000", "slow=1500000"],
         env=environment(), capture_output=True, text=True, check=False, timeout=4 * PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]

@@ -48,9 +48,7 @@ def fail(why: str) -> NoReturn:
 
 def run_batch(words: list[str], text: str) -> None:
     """Run a tool with commands on its stdin."""
-    done = subprocess.run(  # noqa: S603 - words, no shell
-        words, input=text, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         said = " ".join(done.stderr.split())[-200:] or "nothing"
         fail(f"{' '.join(words[-3:])} ended with exit code {done.returncode}, it printed: {said}")
@@ -67,7 +65,7 @@ class SupervisedRank:
         if job["net"]:
             self.door, stdin = socket.socketpair()
             self.words = ["unshare", "--net", "--", "sh", "-c", _BEGIN, "sh", *self.words]
-        self.process = subprocess.Popen(  # noqa: S603 - words, no shell
+        self.process = subprocess.Popen(
             [*job["before"], *self.words],
             stdin=stdin,
             stdout=subprocess.PIPE,

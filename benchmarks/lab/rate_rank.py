@@ -13,7 +13,7 @@ import threading
 import time
 from functools import partial
 
-from sccl.runtime.lab import TokenBucket, bucket_rates
+from benchmarks.lab import TokenBucket, bucket_rates
 
 PIECE = 1 << 16
 _PATIENCE_S = 20.0

@@ -1,7 +1,8 @@
-"""``sccl train lab``: ranks on this machine behind networks of known rates."""
+"""``python -m benchmarks.lab``: ranks on this machine behind networks of known rates."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from pathlib import Path
@@ -9,10 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sccl.cli import options
-from sccl.cli.report import err, print_output, report_errors
-from sccl.core.formatting import format_count
-from sccl.runtime.lab import (
+from benchmarks.lab import (
     LabEnd,
     LabRun,
     Limiter,
@@ -22,9 +20,15 @@ from sccl.runtime.lab import (
     parse_channels,
     run_lab,
 )
-from sccl.runtime.lab.lab_fabric import lab_output, write_fabric
+from benchmarks.lab.fabric import write_fabric
+from sccl.cli import options
+from sccl.cli.report import err, report_errors
+from sccl.cli.signals import exit_code, install_handlers
+from sccl.core.formatting import format_count
 
 _LAST_LINES = 15
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 Command = Annotated[
     list[str],
@@ -69,8 +73,8 @@ By = Annotated[
 class _Printer:
     """Print the output of ranks on the same streams."""
 
-    def __init__(self, *, quiet: bool, aside: bool) -> None:
-        self.quiet, self.aside = quiet, aside
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet = quiet
         self.last: dict[int, deque[str]] = {}
 
     def print_line(self, heard: RankLine) -> None:
@@ -84,19 +88,19 @@ class _Printer:
         if self.quiet and heard.rank:
             self.last.setdefault(heard.rank, deque(maxlen=_LAST_LINES)).append(line)
         else:
-            typer.echo(line, err=self.aside or heard.stream == "err")
+            typer.echo(line, err=heard.stream == "err")
             sys.stdout.flush()
 
 
+@app.command()
 @report_errors
-def lab(
+def lab(  # noqa: PLR0913, PLR0917 - one parameter per option
     command: Command,
     channels: Channels = "fast=100Mb,slow=50Mb",
     ranks: Ranks = 4,
     quiet: Quiet = False,
     by: By = None,
     fabric: FabricFile = None,
-    json: options.Json = False,
 ) -> None:
     """Run a command on several ranks with an emulated network of the rates you set.
 
@@ -114,10 +118,7 @@ def lab(
     rates = ", ".join(f"{channel.name} {channel.bits_per_s / 1e6:g} Mb/s" for channel in wanted)
     summary = f"{format_count(ranks, 'rank')}, {rates}, by {method.description}"
     err().print(summary, markup=False, soft_wrap=True)
-    made = LabRun(tuple(command), wanted, ranks, method)
-    end = run_lab(made, _Printer(quiet=quiet, aside=json).print_line)
-    if json:
-        print_output(lab_output(made, end))
+    end = run_lab(LabRun(tuple(command), wanted, ranks, method), _Printer(quiet=quiet).print_line)
     _print_end(end)
     raise typer.Exit(end.code)
 
@@ -127,3 +128,17 @@ def _print_end(end: LabEnd) -> None:
         others = "" if len(end.codes) == 1 else ", with which the others were ended"
         text = f"rank {end.first} ended with exit code {end.code}{others}"
         err().print(text, markup=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line. Signals end all ranks."""
+    install_handlers()
+    try:
+        app(prog_name="python -m benchmarks.lab")
+    finally:
+        if code := exit_code():
+            os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

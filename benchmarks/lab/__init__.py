@@ -1,13 +1,13 @@
 """The lab: run ranks on one machine, connected by a rate-limited network for each channel."""
 
-from sccl.runtime.lab.lab_channels import (
+from benchmarks.lab.channels import (
     LabChannel,
     TokenBucket,
     bucket_rates,
     parse_channels,
     rank_environment,
 )
-from sccl.runtime.lab.launcher import (
+from benchmarks.lab.launcher import (
     LabEnd,
     LabMethod,
     LabRun,

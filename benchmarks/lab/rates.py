@@ -9,11 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from benchmarks.lab import LabRun, Limiter, RankLine, choose_method, parse_channels, run_lab
 from sccl.core.formatting import format_count
 from sccl.errors import ToolError
-from sccl.runtime.lab import LabRun, Limiter, RankLine, choose_method, parse_channels, run_lab
 
 PATTERNS = ("alone", "into", "out")
 """One rank to another, all to one (limited by its receiving), one to all (by its sending)."""
@@ -72,9 +71,8 @@ def run(cases: Sequence[RateCase], repeat: int) -> Iterator[RateResult]:
     for case in cases:
         channels = parse_channels(f"wire={case.rate}")
         size = round(channels[0].bits_per_s / 8 * case.seconds)
-        program = str(Path(__file__).with_name("lab_rank.py"))
         lab = LabRun(
-            (sys.executable, program, case.pattern, str(size)),
+            (sys.executable, "-m", "benchmarks.lab.rate_rank", case.pattern, str(size)),
             channels,
             _RANKS,
             choose_method(case.limiter),

@@ -1,19 +1,14 @@
-"""Describe a lab as a fabric, and convert its result to JSON."""
+"""Describe a lab as a fabric."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
 
-from msgspec import Meta
-
+from benchmarks.lab import LabChannel
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
-from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, Part
-from sccl.runtime.lab import LabChannel, LabEnd, LabRun
 from sccl.topo import resolve_topology
 from sccl.training.files.fabrics import fabric_to_wire
 from sccl.training.types.fabric import Channel, Fabric
@@ -23,37 +18,6 @@ _USABLE_SHARE = 0.97
 
 _ALPHA_US, _LAUNCH_US = 100.0, 200.0
 """Times in which a Python thread of the job starts a message, and launches a motif."""
-
-
-class LabChannelPart(Part, frozen=True, kw_only=True):
-    """A channel of the lab."""
-
-    name: str
-    bits_per_s: Annotated[
-        int, Meta(ge=1, description="Bits per second that each rank can send and receive.")
-    ]
-
-
-class LabOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl train lab'."""
-
-    kind: Literal["lab"] = "lab"
-    channels: tuple[LabChannelPart, ...]
-    ranks: Count
-    limiter: Annotated[
-        Literal["namespaces", "bucket"],
-        Meta(
-            description="Whether interfaces are limited, or only senders that use a token bucket."
-        ),
-    ]
-    exit_codes: Annotated[
-        tuple[int | None, ...],
-        Meta(
-            description="Exit code by rank; 128 plus the signal number; null: stopped after "
-            "another rank failed."
-        ),
-    ]
-    failed_first: Annotated[int | None, Meta(description="First failed rank; null: none failed.")]
 
 
 def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
@@ -69,7 +33,7 @@ def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
         fabric_channels.append(Channel(channel.name, channel_machine, launch_us=_LAUNCH_US))
     rates = ", ".join(f"{channel.name} {channel.bits_per_s / 1e6:g} Mb/s" for channel in channels)
     source = (
-        f"sccl train lab: {rates}, usable fraction {_USABLE_SHARE:g}; {_ALPHA_US:g} us per message "
+        f"benchmarks.lab: {rates}, usable fraction {_USABLE_SHARE:g}; {_ALPHA_US:g} us per message "
         f"and {_LAUNCH_US:g} us per motif"
     )
     return Fabric("lab", tuple(fabric_channels), source=source)
@@ -78,11 +42,3 @@ def build_lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
 def write_fabric(channels: Sequence[LabChannel], ranks: int, path: Path) -> None:
     """Write the fabric of a lab to a file."""
     write_atomically(path, to_text(fabric_to_wire(build_lab_fabric(channels, ranks))))
-
-
-def lab_output(lab: LabRun, end: LabEnd) -> LabOutput:
-    """Return the JSON output of a lab that has ended."""
-    limiter = lab.method.limiter
-    return build_output(
-        LabOutput, lab, inputs={}, limiter=limiter, exit_codes=end.codes, failed_first=end.first
-    )

@@ -19,9 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sccl.cli.main import app
-from sccl.errors import ParameterError, ToolError
-from sccl.runtime.lab import (
+from benchmarks.lab import (
     LabChannel,
     LabEnd,
     LabMethod,
@@ -35,6 +33,8 @@ from sccl.runtime.lab import (
     rank_environment,
     run_lab,
 )
+from benchmarks.lab.__main__ import app
+from sccl.errors import ParameterError, ToolError
 from sccl.training.fabric_names import resolve_fabric
 from tests.kit import once
 from tests.kit.paths import ROOT
@@ -106,7 +106,7 @@ def test_interfaces_are_limited_both_ways(kind: str) -> None:
 def test_channels_are_a_fabric(tmp_path: Path) -> None:
     """As which a rank sends, and receives, at a little less than the rate of each."""
     path = tmp_path / "lab.json"
-    words = ["train", "lab", "--channels", "fast=100Mb,slow=50Mb", "--ranks", "3", "--by", "bucket"]
+    words = ["--channels", "fast=100Mb,slow=50Mb", "--ranks", "3", "--by", "bucket"]
     done = CliRunner().invoke(app, [*words, "--fabric", str(path), "--", "true"])
     assert done.exit_code == 0, done.output
     fabric = resolve_fabric(str(path))
@@ -203,7 +203,7 @@ def sleepers(pid: int) -> list[int]:
 
 
 class Running:
-    """``sccl train lab`` of two ranks that wait, each with a child if it is contained."""
+    """A lab of two ranks that wait, each with a child if it is contained."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         told = Pipe(folder / "told")

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from benchmarks.lab import channels as batches
+from benchmarks.lab.channels import MAX_RANKS, PORT, LabChannel, rank_environment
 from sccl.errors import ParameterError, ToolError
 from sccl.runtime.command_sessions import run_session
-from sccl.runtime.lab import lab_channels
-from sccl.runtime.lab.lab_channels import MAX_RANKS, PORT, LabChannel, rank_environment
 
 _SUPERVISOR = (sys.executable, "-I", str(Path(__file__).with_name("supervisor.py")))
 _PIDS = ("--pid", "--fork", "--kill-child", "--mount-proc")
@@ -262,11 +262,11 @@ def _supervisor_job(lab: LabRun) -> dict[str, object]:
     if not bucket:
         places = [f"{{{rank}}}" for rank in range(lab.ranks)]
         job["net"] = {
-            "bridges": lab_channels.bridges(channels),
-            "links": lab_channels.links(channels, places),
-            "bridge_limits": lab_channels.bridge_limits(channels, lab.ranks),
-            "addresses": [lab_channels.rank_addresses(channels, rank) for rank in range(lab.ranks)],
-            "limits": lab_channels.rank_limits(channels),
+            "bridges": batches.bridges(channels),
+            "links": batches.links(channels, places),
+            "bridge_limits": batches.bridge_limits(channels, lab.ranks),
+            "addresses": [batches.rank_addresses(channels, rank) for rank in range(lab.ranks)],
+            "limits": batches.rank_limits(channels),
         }
     return job
 
