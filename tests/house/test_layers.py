@@ -83,7 +83,7 @@ MAY_IMPORT = {
     "topo": _NOUNS | {"msgspec"},
     "topo/symmetry": _NOUNS | {"numpy", "igraph"},
     "topo/importers": _NOUNS | {"topo", "defusedxml", "msgspec", "yaml"},
-    "topo/profiles": _NOUNS | {"numpy"},
+    "topo/profiles": _NOUNS | {"msgspec", "numpy"},
     "collectives": _NOUNS,
     "training/types": {"core", "errors"},
     "training/files": _NOUNS | {"training/types", "google", "msgspec"},
