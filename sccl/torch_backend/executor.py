@@ -232,7 +232,7 @@ class PlanExecutor:
             self._carry(held, number)
         finally:
             took = time.perf_counter() - began
-            self.measures.ended(held.op.motifs[number], took if held.as_told else None)
+            self.measures.ended(held.op.motifs[number], took if held.as_planned else None)
 
     def _carry(self, held: PendingOp, number: int) -> None:
         op, motif = held.op, held.op.motifs[number]

@@ -41,7 +41,7 @@ class NetworkArrays(NamedTuple):
         pipes_first: Index of each link's part of ``pipes``, and the total.
         pipes: Budgets, ordered by link.
         weight: Use of the budget, for each entry of ``pipes``.
-        room: Capacity of each budget.
+        capacity: Capacity of each budget.
         members_first: Index of each budget's part of ``members``, and the total.
         members: Links, ordered by budget.
     """
@@ -64,7 +64,7 @@ class NetworkArrays(NamedTuple):
     pipes_first: UInt64Array
     pipes: UInt64Array
     weight: IntArray
-    room: IntArray
+    capacity: IntArray
     members_first: UInt64Array
     members: UInt64Array
 
@@ -81,7 +81,7 @@ class NetworkArrays(NamedTuple):
     @property
     def is_uniform(self) -> bool:
         """Return whether all links have equal costs and share no budgets."""
-        return len(self.busy) == 1 and not self.lag.any() and not len(self.room)
+        return len(self.busy) == 1 and not self.lag.any() and not len(self.capacity)
 
 
 def build_arrays(topology: Topology, clock: Clock, crossings: Routes) -> NetworkArrays:
@@ -101,7 +101,7 @@ def build_arrays(topology: Topology, clock: Clock, crossings: Routes) -> Network
     in_first, into = group_rows(dst, kind, topology.ranks)
     out_first, out = group_rows(src, kind, topology.ranks)
     level = _levels(costs[0])
-    turn = route_turns(topology, crossings)[0] if len(shared.room) else np.zeros_like(kind)
+    turn = route_turns(topology, crossings)[0] if len(shared.capacity) else np.zeros_like(kind)
     turns = int(turn.max()) + 1
     return NetworkArrays(
         src=src.astype(np.uint64),
@@ -122,7 +122,7 @@ def build_arrays(topology: Topology, clock: Clock, crossings: Routes) -> Network
         pipes_first=shared.pipes_first,
         pipes=shared.pipes,
         weight=shared.weight,
-        room=shared.room,
+        capacity=shared.capacity,
         members_first=shared.members_first,
         members=shared.members,
     )

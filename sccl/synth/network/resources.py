@@ -36,7 +36,7 @@ class SharedResources(NamedTuple):
             ``pipes[pipes_first[p] : pipes_first[p + 1]]``.
         pipes: Resources, ordered by path.
         weight: Share of the resource that the path takes, for each entry of ``pipes``.
-        room: Capacity of each resource, shape (resources,).
+        capacity: Capacity of each resource, shape (resources,).
         members_first: First index in ``members`` of each resource, shape (resources + 1,).
         members: Paths, ordered by resource.
     """
@@ -45,7 +45,7 @@ class SharedResources(NamedTuple):
     pipes_first: UInt64Array
     pipes: UInt64Array
     weight: IntArray
-    room: IntArray
+    capacity: IntArray
     members_first: UInt64Array
     members: UInt64Array
 
@@ -53,7 +53,7 @@ class SharedResources(NamedTuple):
 class _Uses(NamedTuple):
     """Paths that use one resource: begin and end after the start of the path, and share."""
 
-    room: int
+    capacity: int
     route: IntArray
     begin: IntArray
     end: IntArray
@@ -81,7 +81,7 @@ def shared_resources(topology: Topology, clock: Clock, crossings: Routes) -> Sha
         pipes_first=pipes_first,
         pipes=thing[by_way].astype(np.uint64),
         weight=weight[by_way].astype(np.int64),
-        room=np.array([uses.room for uses in things], dtype=np.int64),
+        capacity=np.array([uses.capacity for uses in things], dtype=np.int64),
         members_first=members_first,
         members=path[by_thing].astype(np.uint64),
     )
@@ -134,8 +134,10 @@ def _budget_uses(topology: Topology, clock: Clock, crossings: Routes) -> Iterato
         shifts = np.maximum(clock.alpha, inter_switch_links(topology))[crossings.link[rows]]
         delay = shifts if len(np.unique(shifts)) > 1 else 0
         begin, pace = crossings.offset[rows], crossings.pace[rows]
-        weights, room = _budget_weights(topology, clock, b, pace.tolist())
-        yield _merge_uses(_Uses(room, path[rows], begin, begin + pace + delay, np.array(weights)))
+        weights, capacity = _budget_weights(topology, clock, b, pace.tolist())
+        yield _merge_uses(
+            _Uses(capacity, path[rows], begin, begin + pace + delay, np.array(weights))
+        )
 
 
 def _merge_uses(uses: _Uses) -> _Uses:
@@ -155,7 +157,7 @@ def _merge_uses(uses: _Uses) -> _Uses:
     order = np.lexsort((change, np.concatenate([uses.end, uses.begin]), of))
     weight = np.zeros(len(paths), dtype=np.int64)
     np.maximum.at(weight, of[order], np.cumsum(change[order]))  # changes of a route sum up to 0
-    return _Uses(uses.room, paths, begin, end, weight)
+    return _Uses(uses.capacity, paths, begin, end, weight)
 
 
 def budget_pace(topology: Topology, clock: Clock, budget: int) -> Fraction:

@@ -138,8 +138,10 @@ def _add_switch_waits(
         each: Ticks in which a chunk passes each link alone.
         passing: Maximum of these ticks in each link's segment.
     """
-    room = [False] * topology.ranks + [switch.buffer_chunks is None for switch in topology.switches]
-    splits = np.array(room)[np.array([k.src for k in topology.links], dtype=np.int64)[link]]
+    unlimited = [False] * topology.ranks + [
+        switch.buffer_chunks is None for switch in topology.switches
+    ]
+    splits = np.array(unlimited)[np.array([k.src for k in topology.links], dtype=np.int64)[link]]
     begins = np.flatnonzero(np.r_[True, segment[1:] != segment[:-1]] | splits)
     length = np.diff(np.r_[begins, len(link)])
     segment_max, of = np.maximum.reduceat(each, begins), segment[begins]

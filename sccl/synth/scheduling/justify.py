@@ -53,7 +53,8 @@ def _empty_timelines(problem: SchedulingProblem) -> list[BusyIntervals | Resourc
             min_weights[h.resource] = min(min_weights[h.resource], h.demand)
     pairs = zip(min_weights, problem.capacity, strict=True)
     return [
-        BusyIntervals() if 2 * weight > room else ResourceTimeline(room) for weight, room in pairs
+        BusyIntervals() if 2 * weight > capacity else ResourceTimeline(capacity)
+        for weight, capacity in pairs
     ]
 
 

@@ -50,7 +50,7 @@ def _schedule_in_order(
     problem: SchedulingProblem, order: Sequence[int], deadline_passed: Callable[[], bool]
 ) -> tuple[ChunkSend, ...] | None:
     """Return sends of chunks in an order. None: the deadline passed."""
-    held = [ResourceTimeline(room) for room in problem.capacity]
+    held = [ResourceTimeline(capacity) for capacity in problem.capacity]
     sends: list[ChunkSend] = []
     for chunk in order:
         if deadline_passed():

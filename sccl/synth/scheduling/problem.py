@@ -338,7 +338,7 @@ def build_problem(  # noqa: PLR0913, PLR0917 - independent inputs
     factors = None if sketched is None else sketched.route_factors
     crossings = tuple(build_routes(topology, chunk_clock, factors) for chunk_clock in clocks)
     pairs = zip(clocks, crossings, strict=True)
-    holds, room = common_capacities(
+    holds, capacity = common_capacities(
         [find_route_uses(topology, chunk_clock, crossing) for chunk_clock, crossing in pairs]
     )
     numbers = {
@@ -370,7 +370,7 @@ def build_problem(  # noqa: PLR0913, PLR0917 - independent inputs
             )
             for hops in holds
         ),
-        capacity=room,
+        capacity=capacity,
         holders=tuple(held),
         wanted=tuple(
             frozenset(map(int, collective.destinations(c))) - held[c]

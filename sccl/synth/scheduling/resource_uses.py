@@ -50,19 +50,19 @@ def common_capacities(
     """
     if len(of_sizes) == 1:
         return [of_sizes[0][0]], of_sizes[0][1]
-    each = zip(*(rooms for _, rooms in of_sizes), strict=True)
-    room = tuple(min(lcm(*rooms), max(MAX_CAPACITY, *rooms)) for rooms in each)
+    each = zip(*(capacities for _, capacities in of_sizes), strict=True)
+    capacity = tuple(min(lcm(*capacities), max(MAX_CAPACITY, *capacities)) for capacities in each)
     scaled_hops = [
         [
             [
-                replace(h, demand=-(-h.demand * room[h.resource] // rooms[h.resource]))
+                replace(h, demand=-(-h.demand * capacity[h.resource] // capacities[h.resource]))
                 for h in path_hops
             ]
             for path_hops in hops
         ]
-        for hops, rooms in of_sizes
+        for hops, capacities in of_sizes
     ]
-    return scaled_hops, room
+    return scaled_hops, capacity
 
 
 def find_route_uses(topology: Topology, clock: Clock, crossings: Routes) -> RouteUses:
@@ -77,14 +77,14 @@ def find_route_uses(topology: Topology, clock: Clock, crossings: Routes) -> Rout
     hops = [stem.link_uses(rows[a:b]) for a, b in pairwise(first)]
     shared = shared_resources(topology, clock, crossings)
     of_several = int((np.bincount(crossings.link, minlength=links) > 1).sum())
-    room = [1] * links
-    for thing in range(of_several, len(shared.room)):
+    capacity = [1] * links
+    for thing in range(of_several, len(shared.capacity)):
         for at in np.flatnonzero(shared.pipes == thing).tolist():
             path = int(np.searchsorted(shared.pipes_first, at, side="right")) - 1
             hold, weight = int(shared.hold[path]), int(shared.weight[at])
-            hops[path].append(ResourceUse(len(room), 0, hold, weight, stem.new_group()))
-        room.append(int(shared.room[thing]))
-    return hops, tuple(room)
+            hops[path].append(ResourceUse(len(capacity), 0, hold, weight, stem.new_group()))
+        capacity.append(int(shared.capacity[thing]))
+    return hops, tuple(capacity)
 
 
 class _MulticastGroups:

@@ -16,8 +16,8 @@ from sccl.synth.scheduling.resource_uses import ResourceUse
 class ResourceTimeline:
     """The uses of a resource over time."""
 
-    def __init__(self, room: int) -> None:
-        self.capacity = room
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         self._reservations: list[tuple[int, int, int]] = []
         self._longest = self._end = 0
 
@@ -68,7 +68,7 @@ def serial_schedule(
         length: Length of an epoch, units: no send starts before its epoch. 0: each send starts as
             early as possible.
     """
-    held = [ResourceTimeline(room) for room in problem.capacity]
+    held = [ResourceTimeline(capacity) for capacity in problem.capacity]
     of_several = max if problem.collective.combining else min  # a sum needs all contributions
     available = {(c, r): 0 for c, ranks in enumerate(problem.holders) for r in ranks}
     sent = []

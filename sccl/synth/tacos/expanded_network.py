@@ -42,7 +42,7 @@ class NetworkState(NamedTuple):
         ready: The ready links, by kind and turn.
         ready_first: Index of the first entry of each kind and turn in ``ready``.
         ready_count: Number of entries of each kind and turn in ``ready``.
-        budget_room: Free capacity of each budget.
+        budget_free: Free capacity of each budget.
         random: State of the random generator.
         remaining: Number of missing arrivals of chunks at their destinations, and number of
             transfers in the log.
@@ -61,7 +61,7 @@ class NetworkState(NamedTuple):
     ready: UInt64Array
     ready_first: UInt64Array
     ready_count: UInt64Array
-    budget_room: IntArray
+    budget_free: IntArray
     random: UInt64Array
     remaining: UInt64Array
     now: IntArray
@@ -102,7 +102,7 @@ def initial_state(
         ready=np.argsort(queue, kind="stable").astype(np.uint64),
         ready_first=np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.uint64),
         ready_count=sizes.astype(np.uint64),
-        budget_room=net.room.copy(),
+        budget_free=net.capacity.copy(),
         random=random_state(seed),
         remaining=np.array([missing_arrivals, 0], dtype=np.uint64),
         now=np.zeros(1, dtype=np.int64),
@@ -191,7 +191,7 @@ def _release_budgets(state: NetworkState, net: NetworkArrays, link: Any) -> None
     """Release a link's share of its budgets, and make the links ready that wait for it."""
     for index in range(net.pipes_first[link], net.pipes_first[link + ONE]):
         budget = net.pipes[index]
-        state.budget_room[budget] += net.weight[index]
+        state.budget_free[budget] += net.weight[index]
         span = (net.members_first[budget], net.members_first[budget + ONE])
         wake_links(net.members, BLOCKED, state, net.queue, span)
 

@@ -92,7 +92,7 @@ def _choose_links(  # noqa: PLR0912, PLR0915
     """
     held, held_or_pending, group_held = state.held, state.held_or_pending, state.group_held
     missing, holders = state.missing, state.holders
-    link_status, room, random = traffic.link_status, traffic.budget_room, traffic.random
+    link_status, free, random = traffic.link_status, traffic.budget_free, traffic.random
     ready, ready_first, ready_count = traffic.ready, traffic.ready_first, traffic.ready_count
     sources, destinations, soon, near = net.src, net.dst, net.soon, net.near
     pipes_first, pipes, weight = net.pipes_first, net.pipes, net.weight
@@ -118,7 +118,7 @@ def _choose_links(  # noqa: PLR0912, PLR0915
             if not missing[node] or (is_late and soon[link]):
                 continue
             for use in range(pipes_first[link], pipes_first[link + ONE]):
-                if room[pipes[use]] < weight[use]:
+                if free[pipes[use]] < weight[use]:
                     link_status[link] = BLOCKED
             if link_status[link] == BLOCKED:
                 continue
@@ -155,7 +155,7 @@ def _choose_links(  # noqa: PLR0912, PLR0915
             holders[chunk] += np.uint32(1)
             link_status[link] = BUSY
             for use in range(pipes_first[link], pipes_first[link + ONE]):
-                room[pipes[use]] -= weight[use]
+                free[pipes[use]] -= weight[use]
             chosen[index], chosen[index + 1] = link, chunk
             index += 2
     chosen[index] = np.uint64(len(destinations))

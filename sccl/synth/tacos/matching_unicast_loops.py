@@ -96,7 +96,7 @@ def _choose_links(  # noqa: PLR0912, PLR0915
             list.
     """
     distance, closer, cost, drain, waiting, waiting_goals, first, after = state[:8]
-    link_status, ready, ready_first, ready_count, room, random = traffic[:6]
+    link_status, ready, ready_first, ready_count, free, random = traffic[:6]
     sources, destinations, choices = net.src, net.dst, state.choices
     pipes_first, pipes, weight = net.pipes_first, net.pipes, net.weight
     nodes = np.uint64(len(net.in_first) - 1)
@@ -113,7 +113,7 @@ def _choose_links(  # noqa: PLR0912, PLR0915
             ready[entry] = ready[ready_first[queue] + ready_count[queue]]
             link_status[link] = IDLE
             for use in range(pipes_first[link], pipes_first[link + ONE]):
-                if room[pipes[use]] < weight[use]:
+                if free[pipes[use]] < weight[use]:
                     link_status[link] = BLOCKED
             if link_status[link] == BLOCKED:
                 continue
@@ -149,7 +149,7 @@ def _choose_links(  # noqa: PLR0912, PLR0915
             waiting[node] -= 1
             link_status[link] = BUSY
             for use in range(pipes_first[link], pipes_first[link + ONE]):
-                room[pipes[use]] -= weight[use]
+                free[pipes[use]] -= weight[use]
             chosen[index], chosen[index + 1] = link, chunk - ONE
             index += 2
     chosen[index] = np.uint64(len(sources))

@@ -72,7 +72,7 @@ def resume_from(
     in_budget = link[kept.start + net.hold[kind] > tick]
     for path in in_budget.tolist():
         for use in range(int(net.pipes_first[path]), int(net.pipes_first[path + 1])):
-            traffic.budget_room[net.pipes[use]] -= net.weight[use]
+            traffic.budget_free[net.pipes[use]] -= net.weight[use]
 
 
 def _chain_queue(

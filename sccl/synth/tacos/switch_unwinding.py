@@ -94,7 +94,7 @@ def replay_sends(net: NetworkArrays, demand: Demand, sends: Sends, arrival: IntA
     """
     ready = dict.fromkeys(zip(demand.held_by.tolist(), demand.held.tolist(), strict=True), 0)
     link_free = [0] * len(net.src)
-    budgets = [_BudgetTimeline(capacity) for capacity in net.room.tolist()]
+    budgets = [_BudgetTimeline(capacity) for capacity in net.capacity.tolist()]
     starts = np.zeros(len(arrival), dtype=np.int64)
     finish = 0
     for row in np.argsort(arrival, kind="stable").tolist():

@@ -227,4 +227,6 @@ def _max_busy_units(problem: SchedulingProblem, paths: Iterable[Sequence[int]]) 
         for route in path:
             for hop in problem.route_uses[route]:
                 load[hop.resource] += hop.busy * hop.demand
-    return max((of // room for of, room in zip(load, problem.capacity, strict=True)), default=0)
+    return max(
+        (of // capacity for of, capacity in zip(load, problem.capacity, strict=True)), default=0
+    )

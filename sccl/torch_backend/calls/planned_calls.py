@@ -311,7 +311,7 @@ class PendingOp:
         return [call for _, call in sorted(self.calls.items()) if isinstance(call, DeviceCall)]
 
     @property
-    def as_told(self) -> bool:
+    def as_planned(self) -> bool:
         """Return whether all calls are submitted, with CPU tensors of the planned sizes."""
         calls, counts = self.planned, self.op.counts
         if len(calls) < len(counts):
@@ -325,7 +325,7 @@ class PendingOp:
         This includes operations with missing calls, or with calls of device tensors.
         """
         is_incomplete = len(self.planned) < len(self.op.counts)
-        return self.op.as_made or is_incomplete or (self.op.keeps_blocks and not self.as_told)
+        return self.op.as_made or is_incomplete or (self.op.keeps_blocks and not self.as_planned)
 
     @property
     def row(self) -> Row:

@@ -164,26 +164,26 @@ class MotifCosts:
         channel: int,
         carrier: MotifCarrier,
         item_bytes: int,
-        told_ns: int | None = None,
+        duration_ns: int | None = None,
     ) -> MotifCost:
         """Return the costs of a motif on a channel with a carrier of its collective.
 
         Args:
             channel: Number of the channel.
             item_bytes: Bytes of an element.
-            told_ns: Duration to use, in nanoseconds. None: the measured or modeled one.
+            duration_ns: Duration to use, in nanoseconds. None: the measured or modeled one.
 
         Raises:
             UnreachableError: The channel does not join ranks that send to one another.
             ParameterError: Measurements exist only for other sizes.
         """
-        key = (channel, carrier.name, item_bytes, self.shape_number(motif), told_ns)
+        key = (channel, carrier.name, item_bytes, self.shape_number(motif), duration_ns)
         if key not in self._cost_cache:
             model = self._channels[channel]
             sends = carrier.build_transfers(motif, model.rings)
             ps, occupied, rows = model.transfer_time(sends, item_bytes)
             self.seconds += _RECKONED_S + _ROW_S * (len(sends.step) + rows)
-            name, ns = self.fabric.channels[channel].name, told_ns
+            name, ns = self.fabric.channels[channel].name, duration_ns
             if ns is None and self._measured is not None:
                 us = self._measured.time_us(motif, name, carrier.name, item_bytes)
                 ns = None if us is None else ceil(us * 1000)

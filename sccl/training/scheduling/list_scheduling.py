@@ -55,14 +55,14 @@ def empty_profile(resources: int, shares: IntArray) -> ResourceProfile:
 
 
 @compiled_in_place
-def _first_free(room: ResourceProfile, resource: int, start: int, part: int) -> int:
+def _first_free(profile: ResourceProfile, resource: int, start: int, part: int) -> int:
     """Return the first tick at or after a start at which a share of a resource is free."""
     while True:
         used, soonest = 0, start
-        for k in range(room.holder_count[resource]):
-            end = room.ends[resource, k]
+        for k in range(profile.holder_count[resource]):
+            end = profile.ends[resource, k]
             if end > start:
-                used += room.parts[resource, k]
+                used += profile.parts[resource, k]
                 if soonest == start or end < soonest:
                     soonest = end
         if used + part <= FULL_SHARE:
@@ -72,7 +72,7 @@ def _first_free(room: ResourceProfile, resource: int, start: int, part: int) -> 
 
 @compiled_in_place
 def earliest_fit(  # noqa: PLR0913, PLR0917 - loops
-    room: ResourceProfile, use: IntArray, share: IntArray, first: int, last: int, at: int
+    profile: ResourceProfile, use: IntArray, share: IntArray, first: int, last: int, at: int
 ) -> int:
     """Return the first tick at or after ``at`` at which all shares of a motif are free.
 
@@ -82,12 +82,12 @@ def earliest_fit(  # noqa: PLR0913, PLR0917 - loops
         share: Share of each used resource, in units of 1/:data:`FULL_SHARE`.
     """
     for k in range(first, last):
-        at = max(at, room.last_start[use[k]])
+        at = max(at, profile.last_start[use[k]])
     moved = True
     while moved:
         moved = False
         for k in range(first, last):
-            then = _first_free(room, use[k], at, share[k])
+            then = _first_free(profile, use[k], at, share[k])
             if then > at:
                 at, moved = then, True
     return at
@@ -95,7 +95,7 @@ def earliest_fit(  # noqa: PLR0913, PLR0917 - loops
 
 @compiled_in_place
 def reserve(  # noqa: PLR0913, PLR0917 - loops
-    room: ResourceProfile,
+    profile: ResourceProfile,
     use: IntArray,
     share: IntArray,
     first: int,
@@ -106,14 +106,14 @@ def reserve(  # noqa: PLR0913, PLR0917 - loops
     """Record the shares of a motif, and drop users that have ended."""
     for k in range(first, last):
         resource, kept = use[k], 0
-        for slot in range(room.holder_count[resource]):
-            if room.ends[resource, slot] > start:
-                room.ends[resource, kept] = room.ends[resource, slot]
-                room.parts[resource, kept] = room.parts[resource, slot]
+        for slot in range(profile.holder_count[resource]):
+            if profile.ends[resource, slot] > start:
+                profile.ends[resource, kept] = profile.ends[resource, slot]
+                profile.parts[resource, kept] = profile.parts[resource, slot]
                 kept += 1
-        room.ends[resource, kept], room.parts[resource, kept] = end, share[k]
-        room.holder_count[resource] = kept + 1
-        room.last_start[resource] = start
+        profile.ends[resource, kept], profile.parts[resource, kept] = end, share[k]
+        profile.holder_count[resource] = kept + 1
+        profile.last_start[resource] = start
 
 
 @compiled
@@ -124,7 +124,7 @@ def schedule_in_order(step: StepArrays, choice: IntArray, starts: IntArray) -> i
     their stream.
     """
     ops = len(choice)
-    room = empty_profile(step.resources[0], step.share)
+    profile = empty_profile(step.resources[0], step.share)
     ended = np.zeros(ops, dtype=np.int64)
     issued, finish = number(0), number(0)
     for op in range(ops):
@@ -138,8 +138,8 @@ def schedule_in_order(step: StepArrays, choice: IntArray, starts: IntArray) -> i
                 start = max(start, starts[step.wait[k]] + step.ticks[step.wait[k]])
             if step.ticks[motif]:
                 low, high = step.use_first[motif], step.use_first[motif + 1]
-                at = earliest_fit(room, step.use, step.share, low, high, int(start))
-                reserve(room, step.use, step.share, low, high, at, at + step.ticks[motif])
+                at = earliest_fit(profile, step.use, step.share, low, high, int(start))
+                reserve(profile, step.use, step.share, low, high, at, at + step.ticks[motif])
                 start = number(at)
             if step.communicates[op]:
                 issued = start
@@ -207,33 +207,40 @@ def _merge_sorted_rows(
 
 @compiled_in_place
 def _earliest_start(  # noqa: PLR0913, PLR0917 - loops
-    step: StepArrays, room: ListWorkspace, starts: IntArray, op: int, motif: int, now: int
+    step: StepArrays, workspace: ListWorkspace, starts: IntArray, op: int, motif: int, now: int
 ) -> int:
     """Return the first tick at which a motif could start, given the started ones."""
-    at = room.ready[op]
+    at = workspace.ready[op]
     for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
         earlier = step.wait[k]
         at = max(at, NEVER if starts[earlier] == NEVER else starts[earlier] + step.ticks[earlier])
     if at > now or step.ticks[motif] == 0:
         return int(at)
     # later starts only take more capacity, so the cached tick remains a lower bound
-    sort = step.sort[motif]
-    if room.blocked[sort] <= now:
+    motif_class = step.motif_class[motif]
+    if workspace.blocked[motif_class] <= now:
         low, high = step.use_first[motif], step.use_first[motif + 1]
-        room.blocked[sort] = earliest_fit(room.shared, step.use, step.share, low, high, now)
-    return int(max(at, room.blocked[sort]))
+        workspace.blocked[motif_class] = earliest_fit(
+            workspace.shared, step.use, step.share, low, high, now
+        )
+    return int(max(at, workspace.blocked[motif_class]))
 
 
 @compiled_in_place
 def _start_motifs(  # noqa: PLR0913, PLR0917 - loops
-    step: StepArrays, choice: IntArray, room: ListWorkspace, starts: IntArray, op: int, now: int
+    step: StepArrays,
+    choice: IntArray,
+    workspace: ListWorkspace,
+    starts: IntArray,
+    op: int,
+    now: int,
 ) -> int:
     """Start all motifs of an op that can start now. Return the earliest tick of the others."""
     option, soonest = step.option_first[op] + choice[op], NEVER
     for motif in range(step.motif_first[option], step.motif_first[option + 1]):
         if starts[motif] < NEVER:
             continue
-        at = _earliest_start(step, room, starts, op, motif, now)
+        at = _earliest_start(step, workspace, starts, op, motif, now)
         if at > now:
             soonest = min(soonest, at)
             continue
@@ -241,24 +248,26 @@ def _start_motifs(  # noqa: PLR0913, PLR0917 - loops
         end = now + step.ticks[motif]
         if end > now:
             low, high = step.use_first[motif], step.use_first[motif + 1]
-            reserve(room.shared, step.use, step.share, low, high, now, end)
-        room.op_ends[op] = max(room.op_ends[op], end)
-        room.remaining[op] -= 1
+            reserve(workspace.shared, step.use, step.share, low, high, now, end)
+        workspace.op_ends[op] = max(workspace.op_ends[op], end)
+        workspace.remaining[op] -= 1
     return soonest
 
 
 @compiled_in_place
-def _release_successors(step: StepArrays, room: ListWorkspace, op: int) -> int:
+def _release_successors(step: StepArrays, workspace: ListWorkspace, op: int) -> int:
     """Release the successors of a started op. Return when the first of them becomes ready."""
     soonest = NEVER
     for k in range(step.later_first[op], step.later_first[op + 1]):
         successor = step.later[k]
-        room.waits[successor] -= 1
-        if room.waits[successor] == 0:
-            room.ready[successor] = 0
+        workspace.waits[successor] -= 1
+        if workspace.waits[successor] == 0:
+            workspace.ready[successor] = 0
             for j in range(step.before_first[successor], step.before_first[successor + 1]):
-                room.ready[successor] = max(room.ready[successor], room.op_ends[step.before[j]])
-            soonest = min(soonest, room.ready[successor])
+                workspace.ready[successor] = max(
+                    workspace.ready[successor], workspace.op_ends[step.before[j]]
+                )
+            soonest = min(soonest, workspace.ready[successor])
     return soonest
 
 
@@ -294,22 +303,22 @@ def list_schedule(
         Completion time in ticks. Larger than ``limit``: scheduling gave up.
     """
     ops = len(choice)
-    room = ListWorkspace(
+    workspace = ListWorkspace(
         empty_profile(step.resources[0], step.share),
         np.full(ops, NEVER, dtype=np.int64),
         np.zeros(ops, dtype=np.int64),
         np.zeros(ops, dtype=np.int64),
         np.zeros(ops, dtype=np.int64),
-        np.zeros(len(step.sort) + 1, dtype=np.int64),
+        np.zeros(len(step.motif_class) + 1, dtype=np.int64),
     )
     for op in range(ops):
         option = step.option_first[op] + choice[op]
-        room.waits[op] = step.before_first[op + 1] - step.before_first[op]
-        room.remaining[op] = step.motif_first[option + 1] - step.motif_first[option]
+        workspace.waits[op] = step.before_first[op + 1] - step.before_first[op]
+        workspace.remaining[op] = step.motif_first[option + 1] - step.motif_first[option]
         for motif in range(step.motif_first[option], step.motif_first[option + 1]):
             starts[motif] = NEVER
-        if room.waits[op] == 0:
-            room.ready[op] = 0
+        if workspace.waits[op] == 0:
+            workspace.ready[op] = 0
     now, undone, finish = number(0), ops, number(0)
     waiting, count = order.copy(), ops
     while undone and finish <= limit:
@@ -317,15 +326,15 @@ def list_schedule(
         count = 0
         for place in range(total):
             op = waiting[place]
-            if room.ready[op] == NEVER:
+            if workspace.ready[op] == NEVER:
                 waiting[count] = op
                 count += 1
                 continue
-            soonest = min(soonest, _start_motifs(step, choice, room, starts, op, now))
-            if room.remaining[op] == 0:
+            soonest = min(soonest, _start_motifs(step, choice, workspace, starts, op, now))
+            if workspace.remaining[op] == 0:
                 undone -= 1
-                finish = max(finish, room.op_ends[op])
-                soonest = min(soonest, _release_successors(step, room, op))
+                finish = max(finish, workspace.op_ends[op])
+                soonest = min(soonest, _release_successors(step, workspace, op))
             else:
                 waiting[count] = op
                 count += 1

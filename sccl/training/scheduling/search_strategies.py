@@ -125,8 +125,8 @@ def search_by_annealing(  # noqa: PLR0913, PLR0917 - independent inputs
         KeyboardInterrupt: The user interrupted.
     """
     step, alike = problem.arrays, _option_classes(problem)
-    room = allocate_workspace(step)
-    begun = _place_openings(problem, room)
+    workspace = allocate_workspace(step)
+    begun = _place_openings(problem, workspace)
     best_ticks, _, choice, offset, starts, best_base = begun[0]
     on_progress(best_ticks)
     best = AnnealingState(
@@ -144,7 +144,7 @@ def search_by_annealing(  # noqa: PLR0913, PLR0917 - independent inputs
             opening = begun[number % len(begun)] if number % 2 else None
             best.choice[:] = best.best_choice if opening is None else opening[2]
             best.offset[:] = best.best_offset if opening is None else opening[3]
-            room.base[:] = best_base if opening is None else opening[5]
+            workspace.base[:] = best_base if opening is None else opening[5]
             mixed = (seed * _RUNS + number) * 0x632BE59BD9B4E019 % 2**63
             best.state[:] = mixed, best_ticks if opening is None else opening[0], best_ticks
             done = rounds = 0
@@ -155,9 +155,9 @@ def search_by_annealing(  # noqa: PLR0913, PLR0917 - independent inputs
                     shown = best_ticks
                 rounds += 1
                 last = min(done + stride, run)
-                done = anneal(step, alike, best, room, done, last, run, heat, target)
+                done = anneal(step, alike, best, workspace, done, last, run, heat, target)
                 if best.state[2] < best_ticks:
-                    best_ticks, best_base = int(best.state[2]), room.base.copy()
+                    best_ticks, best_base = int(best.state[2]), workspace.base.copy()
                     on_progress(best_ticks)
     except KeyboardInterrupt:
         kept(problem.plan_of(best.best_choice, best.best_starts))
@@ -166,7 +166,7 @@ def search_by_annealing(  # noqa: PLR0913, PLR0917 - independent inputs
 
 
 def _place_openings(
-    problem: StepProblem, room: Workspace
+    problem: StepProblem, workspace: Workspace
 ) -> list[tuple[int, int, IntArray, IntArray, IntArray, IntArray]]:
     """Return warm starts, the shortest first.
 
@@ -176,8 +176,8 @@ def _place_openings(
     begun = []
     for number, (choice, offset, base) in enumerate(initial_choices(problem)):
         starts = np.zeros(len(problem.arrays.ticks), dtype=np.int64)
-        room.base[:] = base
-        finish = serial_schedule(problem.arrays, choice, offset, starts, room, NEVER)
+        workspace.base[:] = base
+        finish = serial_schedule(problem.arrays, choice, offset, starts, workspace, NEVER)
         begun.append((finish, number, choice, offset, starts, base))
     return sorted(begun, key=lambda row: row[:2])
 
@@ -206,21 +206,21 @@ def initial_choices(problem: StepProblem) -> Iterator[tuple[IntArray, IntArray, 
     a list schedule.
     """
     zeros = np.zeros(len(problem.ops), dtype=np.int64)
-    step, room = problem.arrays, allocate_workspace(problem.arrays)
+    step, workspace = problem.arrays, allocate_workspace(problem.arrays)
     plain = np.zeros(len(step.ticks), dtype=np.int64)
     for choice in itertools.chain(uniform_choices(problem), all_choices(problem)):
         yield choice, zeros, plain
-        tail_lengths(step, choice, room.tail)
+        tail_lengths(step, choice, workspace.tail)
         first = step.motif_first[step.option_first[:-1] + choice]
-        longest_rest = int(room.tail[first].max(initial=0))
+        longest_rest = int(workspace.tail[first].max(initial=0))
         place = (
             np.arange(len(problem.ops), dtype=np.int64) * longest_rest // max(len(problem.ops), 1)
         )
-        yield choice, np.where(step.communicates == 1, place - room.tail[first], 0), plain
+        yield choice, np.where(step.communicates == 1, place - workspace.tail[first], 0), plain
         starts = np.full(len(step.ticks), -1, dtype=np.int64)
         finish = list_schedule_by_urgency(step, choice, starts, NEVER)
-        tail_lengths(step, choice, room.tail)
-        urgent = finish - starts - room.tail
+        tail_lengths(step, choice, workspace.tail)
+        urgent = finish - starts - workspace.tail
         yield choice, zeros, np.where(starts >= 0, urgent, urgent[first][step.op])
 
 
@@ -310,7 +310,7 @@ def anneal(  # noqa: PLR0913, PLR0917 - loops
     step: StepArrays,
     alike: IntArray,
     row: AnnealingState,
-    room: Workspace,
+    workspace: Workspace,
     first: int,
     last: int,
     of: int,
@@ -322,7 +322,7 @@ def anneal(  # noqa: PLR0913, PLR0917 - loops
     Args:
         alike: Class of each op. Ops with the same options have the same class.
         row: Current and best state. Updated.
-        room: Work arrays for placing.
+        workspace: Work arrays for placing.
         first: Number of the first proposal of this call.
         last: Number of the proposal before which the call ends.
         of: Number of proposals of the whole run.
@@ -344,7 +344,7 @@ def anneal(  # noqa: PLR0913, PLR0917 - loops
         _propose_move(step, alike, row, movable)
         warm = heat * state[2] * (0.01 ** (proposal / of))
         limit = state[1] - warm * np.log(max(_draw_uniform(state), 1e-300))
-        finish = serial_schedule(step, row.choice, row.offset, starts, room, int(limit))
+        finish = serial_schedule(step, row.choice, row.offset, starts, workspace, int(limit))
         if finish > limit:
             _copy_row(old_choice, row.choice)
             _copy_row(old_offset, row.offset)

@@ -124,16 +124,18 @@ def _first_gap(busy: IntArray, count: int, start: int, ticks: int, part: int) ->
 
 
 @compiled_in_place
-def _cached_gap(room: Workspace, resource: int, start: int, ticks: int, part: int) -> int:
+def _cached_gap(workspace: Workspace, resource: int, start: int, ticks: int, part: int) -> int:
     """Return the start of the first gap of a resource, and cache the part without gaps."""
-    full, kind = room.full[resource], (ticks + part) % _KINDS
+    full, kind = workspace.full[resource], (ticks + part) % _KINDS
     is_cached = full[0, kind] <= start < full[1, kind]
     if is_cached and full[2, kind] <= ticks and full[3, kind] <= part:
-        at = _first_gap(room.busy[resource], room.stretches[resource], full[1, kind], ticks, part)
+        at = _first_gap(
+            workspace.busy[resource], workspace.stretches[resource], full[1, kind], ticks, part
+        )
         if full[2, kind] == ticks and full[3, kind] == part:
             full[1, kind] = at
         return at
-    at = _first_gap(room.busy[resource], room.stretches[resource], start, ticks, part)
+    at = _first_gap(workspace.busy[resource], workspace.stretches[resource], start, ticks, part)
     if at - start > full[1, kind] - full[0, kind]:
         full[0, kind], full[1, kind], full[2, kind], full[3, kind] = start, at, ticks, part
     return at
@@ -205,7 +207,7 @@ def _insert_shared(busy: IntArray, count: int, start: int, stop: int, part: int)
 
 
 @compiled_in_place
-def _place_motif(step: StepArrays, room: Workspace, motif: int, start: int) -> int:
+def _place_motif(step: StepArrays, workspace: Workspace, motif: int, start: int) -> int:
     """Place a motif in the first common gap of its resources. Return its start."""
     ticks, moved = step.ticks[motif], True
     first, last = step.use_first[motif], step.use_first[motif + 1]
@@ -213,78 +215,85 @@ def _place_motif(step: StepArrays, room: Workspace, motif: int, start: int) -> i
         moved = False
         for k in range(first, last):
             resource = step.use[k]
-            at = _cached_gap(room, resource, start, ticks, step.share[k])
+            at = _cached_gap(workspace, resource, start, ticks, step.share[k])
             if at > start:
                 start, moved = at, True
     for k in range(first, last if ticks else first):
         resource, part, stop = step.use[k], step.share[k], start + ticks
         if part == FULL_SHARE:
-            count = _insert_exclusive(room.busy[resource], room.stretches[resource], start, stop)
+            count = _insert_exclusive(
+                workspace.busy[resource], workspace.stretches[resource], start, stop
+            )
         else:
-            count = _insert_shared(room.busy[resource], room.stretches[resource], start, stop, part)
-        room.stretches[resource] = count
+            count = _insert_shared(
+                workspace.busy[resource], workspace.stretches[resource], start, stop, part
+            )
+        workspace.stretches[resource] = count
     return start
 
 
 @compiled_in_place
-def _precedes(room: Workspace, left: int, right: int) -> bool:
+def _precedes(workspace: Workspace, left: int, right: int) -> bool:
     """Return whether a motif has priority over another. Ties go to the smaller index."""
     return bool(
-        room.key[left] < room.key[right] or (room.key[left] == room.key[right] and left < right)
+        workspace.key[left] < workspace.key[right]
+        or (workspace.key[left] == workspace.key[right] and left < right)
     )
 
 
 @compiled_in_place
-def _push_motif(room: Workspace, count: int, motif: int) -> int:
+def _push_motif(workspace: Workspace, count: int, motif: int) -> int:
     """Push a motif onto the heap of ready motifs. Return the size of the heap."""
     place = count
     while place > 0:
         above = (place - 1) // 2
-        if not _precedes(room, motif, room.queue[above]):
+        if not _precedes(workspace, motif, workspace.queue[above]):
             break
-        room.queue[place] = room.queue[above]
+        workspace.queue[place] = workspace.queue[above]
         place = above
-    room.queue[place] = motif
+    workspace.queue[place] = motif
     return count + 1
 
 
 @compiled_in_place
-def _pop_motif(room: Workspace, count: int) -> int:
+def _pop_motif(workspace: Workspace, count: int) -> int:
     """Remove the motif of highest priority from the heap, and return it."""
-    first, last = room.queue[0], room.queue[count - 1]
+    first, last = workspace.queue[0], workspace.queue[count - 1]
     place, below = 0, 1
     while below < count - 1:
-        if below + 1 < count - 1 and _precedes(room, room.queue[below + 1], room.queue[below]):
+        if below + 1 < count - 1 and _precedes(
+            workspace, workspace.queue[below + 1], workspace.queue[below]
+        ):
             below += 1
-        if not _precedes(room, room.queue[below], last):
+        if not _precedes(workspace, workspace.queue[below], last):
             break
-        room.queue[place] = room.queue[below]
+        workspace.queue[place] = workspace.queue[below]
         place, below = below, 2 * below + 1
-    room.queue[place] = last
+    workspace.queue[place] = last
     return int(first)
 
 
 @compiled
-def _initialize(step: StepArrays, choice: IntArray, offset: IntArray, room: Workspace) -> int:
+def _initialize(step: StepArrays, choice: IntArray, offset: IntArray, workspace: Workspace) -> int:
     """Reset the work arrays. Return the number of motifs that are ready at the start."""
-    tail_lengths(step, choice, room.tail)
-    room.stretches[:] = 0
-    room.full[:] = 0
-    room.op_ready[:] = 0
-    room.op_done[:] = 0
+    tail_lengths(step, choice, workspace.tail)
+    workspace.stretches[:] = 0
+    workspace.full[:] = 0
+    workspace.op_ready[:] = 0
+    workspace.op_done[:] = 0
     count = number(0)
     for op in range(len(choice)):
-        room.op_waits[op] = step.before_first[op + 1] - step.before_first[op]
+        workspace.op_waits[op] = step.before_first[op + 1] - step.before_first[op]
         option = step.option_first[op] + choice[op]
         first, last = step.motif_first[option], step.motif_first[option + 1]
-        room.remaining[op] = last - first
+        workspace.remaining[op] = last - first
         for motif in range(first, last):
-            room.key[motif] = -room.tail[motif] - offset[op] - room.base[motif]
-            room.ready[motif] = 0
+            workspace.key[motif] = -workspace.tail[motif] - offset[op] - workspace.base[motif]
+            workspace.ready[motif] = 0
             wait_count = step.wait_first[motif + 1] - step.wait_first[motif]
-            room.waits[motif] = wait_count + (room.op_waits[op] > 0)
-            if room.waits[motif] == 0:
-                count = _push_motif(room, count, motif)
+            workspace.waits[motif] = wait_count + (workspace.op_waits[op] > 0)
+            if workspace.waits[motif] == 0:
+                count = _push_motif(workspace, count, motif)
     return count
 
 
@@ -294,7 +303,7 @@ def serial_schedule(  # noqa: PLR0913, PLR0917 - loops
     choice: IntArray,
     offset: IntArray,
     starts: IntArray,
-    room: Workspace,
+    workspace: Workspace,
     limit: int,
 ) -> int:
     """Place all motifs by serial generation: among ready motifs, the longest remaining path first.
@@ -302,49 +311,51 @@ def serial_schedule(  # noqa: PLR0913, PLR0917 - loops
     Args:
         offset: Additional urgency of each op, in ticks.
         starts: Start of each motif of a chosen option. Updated.
-        room: Work arrays for the step.
+        workspace: Work arrays for the step.
         limit: Completion time in ticks above which placing gives up.
 
     Returns:
         Completion time in ticks. Larger than ``limit``: placing gave up.
     """
-    count, finish = _initialize(step, choice, offset, room), 0
+    count, finish = _initialize(step, choice, offset, workspace), 0
     while count:
-        motif = _pop_motif(room, count)
+        motif = _pop_motif(workspace, count)
         count -= 1
         op = step.op[motif]
-        start = _place_motif(step, room, motif, max(room.ready[motif], room.op_ready[op]))
-        if start + room.tail[motif] > limit:
+        start = _place_motif(
+            step, workspace, motif, max(workspace.ready[motif], workspace.op_ready[op])
+        )
+        if start + workspace.tail[motif] > limit:
             return limit + 1
         starts[motif] = start
         ended = start + step.ticks[motif]
         finish = max(finish, ended)
         for k in range(step.next_first[motif], step.next_first[motif + 1]):
             successor = step.next[k]
-            room.ready[successor] = max(room.ready[successor], ended)
-            room.waits[successor] -= 1
-            if room.waits[successor] == 0:
-                count = _push_motif(room, count, successor)
-        room.op_done[op] = max(room.op_done[op], ended)
-        room.remaining[op] -= 1
-        if room.remaining[op] == 0:
-            count = _release_successors(step, choice, room, op, count)
+            workspace.ready[successor] = max(workspace.ready[successor], ended)
+            workspace.waits[successor] -= 1
+            if workspace.waits[successor] == 0:
+                count = _push_motif(workspace, count, successor)
+        workspace.op_done[op] = max(workspace.op_done[op], ended)
+        workspace.remaining[op] -= 1
+        if workspace.remaining[op] == 0:
+            count = _release_successors(step, choice, workspace, op, count)
     return int(finish)
 
 
 @compiled_in_place
 def _release_successors(
-    step: StepArrays, choice: IntArray, room: Workspace, op: int, count: int
+    step: StepArrays, choice: IntArray, workspace: Workspace, op: int, count: int
 ) -> int:
     """Release the successors of an op that has ended. Return the number of ready motifs."""
     for k in range(step.later_first[op], step.later_first[op + 1]):
         successor = step.later[k]
-        room.op_ready[successor] = max(room.op_ready[successor], room.op_done[op])
-        room.op_waits[successor] -= 1
-        if room.op_waits[successor] == 0:
+        workspace.op_ready[successor] = max(workspace.op_ready[successor], workspace.op_done[op])
+        workspace.op_waits[successor] -= 1
+        if workspace.op_waits[successor] == 0:
             option = step.option_first[successor] + choice[successor]
             for motif in range(step.motif_first[option], step.motif_first[option + 1]):
-                room.waits[motif] -= 1
-                if room.waits[motif] == 0:
-                    count = _push_motif(room, count, motif)
+                workspace.waits[motif] -= 1
+                if workspace.waits[motif] == 0:
+                    count = _push_motif(workspace, count, motif)
     return count

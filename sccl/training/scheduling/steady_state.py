@@ -259,7 +259,7 @@ def _run_windows(arrays: _WindowArrays, windows: int) -> IntArray:
     """Simulate windows. Return the starts of motifs, shape (windows, places)."""
     places, resources = len(arrays.ticks), arrays.resources[0]
     starts = np.full((windows, places), -1, dtype=np.int64)
-    room = empty_profile(resources, arrays.share)
+    profile = empty_profile(resources, arrays.share)
     ahead, issued = number(0), number(0)
     for shift in arrays.shift:
         ahead = max(ahead, shift)
@@ -274,9 +274,9 @@ def _run_windows(arrays: _WindowArrays, windows: int) -> IntArray:
                     start = max(start, starts[then, awaited_place] + arrays.ticks[awaited_place])
             if arrays.ticks[place]:
                 first, last = arrays.use_first[place], arrays.use_first[place + 1]
-                start = earliest_fit(room, arrays.use, arrays.share, first, last, start)
+                start = earliest_fit(profile, arrays.use, arrays.share, first, last, start)
                 end = start + arrays.ticks[place]
-                reserve(room, arrays.use, arrays.share, first, last, start, end)
+                reserve(profile, arrays.use, arrays.share, first, last, start, end)
             if arrays.calls[place]:
                 issued = start
             starts[window, place] = start

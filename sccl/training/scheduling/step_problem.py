@@ -117,7 +117,7 @@ class StepArrays(NamedTuple):
         use_first: Offset in ``use`` and ``share`` for each motif.
         use: Used resources.
         share: Share of each used resource, in units of 1/:data:`FULL_SHARE`.
-        sort: Class of each motif. Motifs with the same resources and shares have the same class.
+        motif_class: Class of each motif. Motifs of a class have the same resources and shares.
         wait_first: Offset in ``wait`` for each motif.
         wait: Predecessor motifs in the same option.
         next_first: Offset in ``next`` for each motif.
@@ -137,7 +137,7 @@ class StepArrays(NamedTuple):
     use_first: IntArray
     use: IntArray
     share: IntArray
-    sort: IntArray
+    motif_class: IntArray
     wait_first: IntArray
     wait: IntArray
     next_first: IntArray
@@ -237,8 +237,10 @@ class StepProblem:
         ]
         uses, before = [motif.uses for motif in motifs], [op.after for op in self.ops]
         later, then = _reverse_waits(before), _reverse_waits(waits)
-        sorts: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-        sort = [sorts.setdefault((motif.uses, motif.parts), len(sorts)) for motif in motifs]
+        classes: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        motif_class = [
+            classes.setdefault((motif.uses, motif.parts), len(classes)) for motif in motifs
+        ]
         owners = [k for k, op in enumerate(self.ops) for o in op.options for _ in o.motifs]
         return StepArrays(
             option_first=_row_offsets([len(op.options) for op in self.ops]),
@@ -247,7 +249,7 @@ class StepProblem:
             use_first=_row_offsets([len(row) for row in uses]),
             use=_int_row([k for row in uses for k in row]),
             share=_int_row([part for motif in motifs for part in motif.parts]),
-            sort=_int_row(sort),
+            motif_class=_int_row(motif_class),
             wait_first=_row_offsets([len(row) for row in waits]),
             wait=_int_row([k for row in waits for k in row]),
             next_first=_row_offsets([len(row) for row in then]),

@@ -63,7 +63,11 @@ def recompute_costs(
         measured: Table of measured costs that the plan names. None: none, or not available.
     """
     finder = OptionEnumerator(plan.fabric, OptionSettings(measured=measured))
-    result, costs, as_told = RecomputedCosts(), finder.costs, bool(plan.costs) and measured is None
+    result, costs, with_stated_costs = (
+        RecomputedCosts(),
+        finder.costs,
+        bool(plan.costs) and measured is None,
+    )
     numbers = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
     calls = {op.id: op for op in plan.workload.collectives()}
     cache: dict[tuple[object, ...], Sequence[MotifCost | None]] = {}
@@ -73,13 +77,19 @@ def recompute_costs(
         key = (op.option_key, option)
         try:
             if key not in cache:
-                if _is_complementary(option) and planner is not None and not as_told:
+                if _is_complementary(option) and planner is not None and not with_stated_costs:
                     book = book or plan_catalog(plan, planner, measured)
                     recipe_motifs(op, option)
                     cache[key] = book.option_costs(op, option)
                 else:
-                    cache[key] = _option_costs(costs, op, option, numbers, planner, as_told=as_told)
-                if option.bitwise and not as_told and not finder.keeps_reduction_order(op, option):
+                    cache[key] = _option_costs(
+                        costs, op, option, numbers, planner, with_stated_costs=with_stated_costs
+                    )
+                if (
+                    option.bitwise
+                    and not with_stated_costs
+                    and not finder.keeps_reduction_order(op, option)
+                ):
                     text = f"operation {name!r:.60}: {option.recipe} does not reduce in the order "
                     result.faults.append(("recipe", f"{text}of the whole, as is claimed"))
         except InputError as error:
@@ -103,13 +113,13 @@ def _option_costs(  # noqa: PLR0913 - independent inputs
     numbers: dict[str, int],
     planner: MotifPlanner | None,
     *,
-    as_told: bool,
+    with_stated_costs: bool,
 ) -> list[MotifCost]:
     """Return the costs of each motif of an option.
 
     Args:
         numbers: Number of each channel, by name.
-        as_told: Whether the option's times of carriers are trusted.
+        with_stated_costs: Whether the option's times of carriers are trusted.
 
     Raises:
         InputError: The recipe does not make these motifs, or a carrier cannot carry one.
@@ -121,8 +131,8 @@ def _option_costs(  # noqa: PLR0913 - independent inputs
     for piece, motif in zip(made, option.motifs, strict=True):
         number = numbers[motif.channel]
         if (carrier := CARRIER_BY_NAME.get(motif.carrier)) is not None:
-            told_ns = motif.ns if as_told else None
-            motif_costs.append(costs.carrier_cost(piece, number, carrier, size, told_ns))
+            duration_ns = motif.ns if with_stated_costs else None
+            motif_costs.append(costs.carrier_cost(piece, number, carrier, size, duration_ns))
         elif planner is not None and motif.carrier == planner.name:
             motif_costs.append(costs.planned_cost(piece, number, planner.plan, size))
         else:
