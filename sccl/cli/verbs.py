@@ -89,7 +89,7 @@ VERBS = (
     Verb(
         FIND,
         "synth fastest",
-        "time_limit.fastest",
+        "fastest.fastest",
         "Find the fastest schedule with any chunks, and a lower bound for every schedule.",
         (
             "sccl synth fastest --collective allreduce --topo dgx1 --size 1MB -o plan.json",
@@ -246,7 +246,7 @@ VERBS = (
     Verb(
         RUN,
         "import",
-        "bring.import_",
+        "import_plan.import_",
         "Convert another tool's algorithm or program into one of sccl's own.",
         (
             "sccl import program.xml -o plan.json",
