@@ -59,13 +59,13 @@ class Comparison:
 
     @property
     def winners(self) -> dict[int, str]:
-        """Return the name of the fastest system at each size that has a plan."""
+        """Return the name of the fastest method at each size that has a plan."""
         fastest = {size: self.value.winner(size) for size in self.sizes}
         return {size: system.name for size, system in fastest.items() if system}
 
     @property
     def times_us(self) -> dict[str, dict[int, float]]:
-        """Return the completion times of each system by size, microseconds."""
+        """Return the completion times of each method by size, microseconds."""
         return {
             system.name: {size: float(row.us) for size, row in system.measurements.items()}
             for system in self.value.systems
@@ -74,12 +74,12 @@ class Comparison:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Return the wall time of each system for its plans, seconds. It differs between runs."""
+        """Return the wall time of each method for its plans, seconds. It differs between runs."""
         return {system.name: system.seconds for system in self.value.systems}
 
     @property
     def missing(self) -> dict[str, str]:
-        """Return the systems that lack plans for some sizes or all, each with the reason."""
+        """Return the methods that lack plans for some sizes or all, each with the reason."""
         return {system.name: system.reason for system in self.value.systems if system.reason}
 
     @property
@@ -107,7 +107,7 @@ class Comparison:
 
     @check_arguments
     def plot(self, what: Literal["ratio", "gap", "time", "bandwidth"] = "ratio") -> Chart:
-        """Return a chart of all systems by buffer size, next to the lower bound.
+        """Return a chart of all methods by buffer size, next to the lower bound.
 
         Args:
             what: Vertical axis: completion time / lower bound, gap to the lower bound in percent,
@@ -182,8 +182,8 @@ def compare(  # noqa: PLR0913 - the problem and its options
         size: Buffer size of a rank: bytes, text such as ``"1MB"``, a list such as ``"64KB,1MB"``,
             or a range such as ``"1KB..1GB"`` in factors of four.
         files: Further algorithms and schedules to compare.
-        only: Names of the systems to compare. Empty: all.
-        without: Names of the systems to leave out.
+        only: Names of the methods to compare. Empty: all.
+        without: Names of the methods to leave out.
         root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
         alpha: ``"travels"``: a chunk arrives alpha later, and the link is free meanwhile.
             ``"occupies"``: the link is busy during alpha.

@@ -12,8 +12,8 @@ from sccl.collectives import Spec
 from sccl.comparison.contenders import (
     ComparisonProblem,
     Contender,
+    ContenderKind,
     DeadlineError,
-    SystemKind,
     TimedPlan,
 )
 from sccl.core.bound import require_at_least_bound
@@ -51,7 +51,7 @@ class Measurement:
 
 
 @dataclass(slots=True)
-class SystemResult:
+class ContenderResult:
     """A contender and its results.
 
     Attributes:
@@ -64,7 +64,7 @@ class SystemResult:
     """
 
     name: str
-    kind: SystemKind
+    kind: ContenderKind
     about: str
     seconds: float = 0.0
     measurements: dict[int, Measurement] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Comparison:
     problem: ComparisonProblem
     sizes: tuple[int, ...]
     lower_bounds: CompletionTimeBound
-    systems: list[SystemResult] = field(default_factory=list)
+    systems: list[ContenderResult] = field(default_factory=list)
     end_reason: StopReason = NOT_STOPPED
     plans: dict[int, tuple[str, TimedPlan]] = field(default_factory=dict)
     _bound_us: dict[int, Fraction] = field(default_factory=dict, init=False)
@@ -108,7 +108,7 @@ class Comparison:
         lower_bound = self.bound_us(row.size_bytes)
         return float(row.us / lower_bound - 1) if lower_bound else None
 
-    def winner(self, size_bytes: int) -> SystemResult | None:
+    def winner(self, size_bytes: int) -> ContenderResult | None:
         """Return the first of the fastest systems at a size, or None if none has a plan."""
         rows = [system for system in self.systems if size_bytes in system.measurements]
         return min(rows, key=lambda system: system.measurements[size_bytes].us, default=None)
@@ -135,7 +135,7 @@ def compare(  # noqa: PLR0913 - a problem, contenders, and callbacks
     sizes: Sequence[int],
     on_progress: Callable[[str], None] = lambda _: None,
     *,
-    on_system: Callable[[SystemResult], None] = lambda _: None,
+    on_system: Callable[[ContenderResult], None] = lambda _: None,
     times_alone: bool = False,
 ) -> Comparison:
     """Return the times of all contenders by size. After an interrupt, some are missing.
@@ -157,7 +157,7 @@ def compare(  # noqa: PLR0913 - a problem, contenders, and callbacks
     cuts = completion_time_bound(problem.topology, problem.spec, problem.model)
     comparison = Comparison(problem, tuple(sizes), cuts)
     comparison.systems = [
-        SystemResult(contender.name, contender.kind, contender.about, reason=NOT_REACHED)
+        ContenderResult(contender.name, contender.kind, contender.about, reason=NOT_REACHED)
         for contender in contenders
     ]
     pairs = zip(contenders, comparison.systems, strict=True)
@@ -203,7 +203,7 @@ def _require_consistent(comparison: Comparison) -> None:
             )
 
 
-def _run_order(pair: tuple[Contender, SystemResult]) -> int:
+def _run_order(pair: tuple[Contender, ContenderResult]) -> int:
     """Return a sort key: fast contenders first, so that an interrupt loses little."""
     return ("file", "baseline", "synthesiser").index(pair[0].kind)
 
@@ -214,7 +214,7 @@ def _report(on_progress: Callable[[str], None], before: str, text: str) -> None:
 
 def _measure_system(
     contender: Contender,
-    system: SystemResult,
+    system: ContenderResult,
     comparison: Comparison,
     on_progress: Callable[[str], None],
     *,
@@ -236,7 +236,7 @@ def _measure_system(
         raise
     finally:
         system.seconds = contender.seconds
-        for size, us in contender.proved.items():
+        for size, us in contender.proved_us.items():
             comparison.raise_bound(size, us)
     if not system.measurements and not system.reason:
         system.reason = _no_plan_reason(contender)
@@ -249,7 +249,7 @@ def _no_plan_reason(contender: Contender) -> str:
 
 
 def _add_measurement(
-    timed: TimedPlan, size: int, system: SystemResult, comparison: Comparison
+    timed: TimedPlan, size: int, system: ContenderResult, comparison: Comparison
 ) -> None:
     """Add the time of a plan, and store the plan if it is the fastest so far."""
     system.measurements[size] = Measurement(size, timed.us, timed.about)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.comparison.comparison import Comparison, SystemResult
+from sccl.comparison.comparison import Comparison, ContenderResult
 from sccl.comparison.contender_selection import FilePlan
 from sccl.comparison.tuner_rules import TunerPart
 from sccl.core.clock import AlphaText
@@ -134,7 +134,7 @@ def _size_part(
     )
 
 
-def _system_part(comparison: Comparison, system: SystemResult) -> ComparedSystemPart:
+def _system_part(comparison: Comparison, system: ContenderResult) -> ComparedSystemPart:
     times = [
         build_output(
             StandingPart,

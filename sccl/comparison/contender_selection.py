@@ -75,11 +75,11 @@ def select_names(only: Iterable[str], without: Iterable[str]) -> tuple[str, ...]
     all_names, included, excluded = contender_names(), set(only), set(without)
     for name in sorted(included | excluded):
         if name not in all_names:
-            raise unknown_name("system", name, all_names, f"there are {', '.join(all_names)}")
+            raise unknown_name("method", name, all_names, f"there are {', '.join(all_names)}")
     names = tuple(n for n in all_names if n not in excluded and (n in included or not included))
     if not names:
         raise ParameterError(
-            "no contender is left: --only and --without name the same ones; name others"
+            "no method is left: --only and --without name the same ones; name others"
         )
     return names
 

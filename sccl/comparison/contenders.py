@@ -70,7 +70,7 @@ ranges, one plan is retimed for all sizes. On dgx1, allreduce plans of TE-CCL an
 1 MB are within 0.1 % of plans for the smaller and larger sizes.
 """
 
-SystemKind = Literal["synthesiser", "baseline", "file"]
+ContenderKind = Literal["synthesiser", "baseline", "file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +140,16 @@ class Contender(ABC):
         problem: Problem of the comparison.
         kind: Kind of contender.
         seconds: Seconds of planning so far.
-        proved: Lower bound in microseconds that the contender proved for every chunk count, by
+        proved_us: Lower bound in microseconds that the contender proved for every chunk count, by
             size.
     """
 
     problem: ComparisonProblem
     name: str
-    kind: SystemKind
+    kind: ContenderKind
     about: str
     seconds: float = field(default=0.0, init=False)
-    proved: dict[int, Fraction] = field(default_factory=dict, init=False)
+    proved_us: dict[int, Fraction] = field(default_factory=dict, init=False)
 
     def choose_sizes(  # noqa: B027 - most contenders plan for each size
         self, sizes: Sequence[int], lower_bounds: CompletionTimeBound
@@ -444,7 +444,7 @@ class SynthesizerContender(Contender):
             and isinstance(result, Solution)
             and result.bound.value
         ):
-            self.proved[request.size_bytes] = result.bound.value
+            self.proved_us[request.size_bytes] = result.bound.value
         match outcome:
             case Solution(plan=plan):
                 return self._time_plan(plan, request)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sccl.comparison.comparison import Comparison, SystemResult, compare
+from sccl.comparison.comparison import Comparison, ContenderResult, compare
 from sccl.comparison.contender_selection import build_contenders
 from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
@@ -144,7 +144,7 @@ def _is_in_nccl(name: str, collective: str, nodes: int, ranks: int) -> bool:
     return True
 
 
-def _faster_systems(comparison: Comparison, best: dict[int, SystemResult]) -> Iterator[str]:
+def _faster_systems(comparison: Comparison, best: dict[int, ContenderResult]) -> Iterator[str]:
     """Yield a note for each system and range of sizes in which it beats NCCL's algorithms."""
     winners = [(size, comparison.winner(size)) for size in comparison.sizes]
     for name, group in groupby(winners, lambda pair: pair[1].name if pair[1] else ""):
