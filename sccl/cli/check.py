@@ -43,7 +43,7 @@ def check(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Verify that algorithms, schedules, plans, and programs are correct (not: optimal).
+    """Verify the correctness (not the optimality) of algorithms, schedules, and programs.
 
     For a program it names each data race, deadlock, and wrong result by thread block, step, and
     chunk, for any relative speed of the thread blocks, and each rule of its runtime that it

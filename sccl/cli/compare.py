@@ -29,7 +29,7 @@ from sccl.view.text.progress_notes import progress_bar
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sccl.comparison.comparison import SystemResult
+    from sccl.comparison.comparison import ContenderResult
     from sccl.comparison.comparison_output import CompareOutput
 
 Size = Annotated[
@@ -183,7 +183,7 @@ def _split_names(words: Sequence[str] | None) -> list[str]:
 @contextmanager
 def _progress(
     sizes: Sequence[int],
-) -> Iterator[tuple[Callable[[str], None], Callable[[SystemResult], None]]]:
+) -> Iterator[tuple[Callable[[str], None], Callable[[ContenderResult], None]]]:
     """Show a status on a terminal, and the times of each finished contender.
 
     Yields:
@@ -193,7 +193,7 @@ def _progress(
         yield lambda _: None, lambda _: None
         return
 
-    def show_times(system: SystemResult) -> None:
+    def show_times(system: ContenderResult) -> None:
         """Print the times of a contender in one line."""
         times = system.measurements
         cells = [f"{float(times[size].us):10.4g}" if size in times else " " * 10 for size in sizes]

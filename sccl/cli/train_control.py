@@ -1,4 +1,4 @@
-"""``sccl train control``: plans for a job that is running."""
+"""``sccl train control``: propose plans to a running job."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ Log = Annotated[
 
 
 @report_errors
-def optimizer(
+def train_control(
     store: StoreAddress,
     commit: Commit = None,
     serve: Serve = False,

@@ -168,7 +168,7 @@ def make(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Make a workload of one step of training a model, by formulas.
+    """Make a workload of one training step from the formulas of a model.
 
     The documents contain the formula of each number. Presets name their sources and assumptions.
     """
