@@ -44,7 +44,7 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
     play on a time axis. A training plan shows its streams, channels, and dependencies.
     """
     if output.suffix.lower() not in {".html", ".htm"}:
-        raise ParameterError(f"{output} has no name of a page: give a name that ends in .html")
+        raise ParameterError(f"{output} is not the name of a page: give one that ends in .html")
     check_can_write(output)
     training, rest = load_training_files(files)
     if training:

@@ -200,7 +200,7 @@ def test_interrupted_bound_falls_back_to_cuts(monkeypatch: pytest.MonkeyPatch) -
     ("words", "says"),
     [
         (("--only", "rings"), "did you mean 'ring'"),
-        (("--without", "nobody"), "unknown system 'nobody'"),
+        (("--without", "nobody"), "unknown method 'nobody'"),
         (("--only", "ring", "--without", "ring"), "no method is left"),
         (("--size", "1GB..1KB"), "from 1000000000 bytes to fewer"),
         (("--size", "9999PiB"), "size is '9999PiB', expected 1 to"),
