@@ -10,7 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from sccl.cli import optimizer as verb
+from sccl.cli import train_control as verb
 from sccl.cli.schema import schema_of_kind
 from sccl.errors import FormatError, ScclError, ToolError
 from sccl.torch_backend.control import (
