@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from sccl.api.chart import Chart
     from sccl.api.comparison import Comparison, compare
     from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
-    from sccl.api.given import collective, topology
+    from sccl.api.frontier_base import Point
+    from sccl.api.inputs import collective, topology
     from sccl.api.machine import Topology
     from sccl.api.questions import Answer, bounds, limits, load, pareto, solve
     from sccl.api.schedule import Schedule
-    from sccl.api.shared import Point
     from sccl.api.simulation import Simulation, simulate
     from sccl.api.synthesis import baseline, taccl, tacos, teccl
     from sccl.api.training import TrainingPlan, plan
@@ -43,13 +43,13 @@ _HOMES = {
     "sccl.api.comparison": ("Comparison", "compare"),
     "sccl.api.frontier": ("Frontier", "LimitFrontier", "SavedFrontier"),
     "sccl.api.schedule": ("Schedule",),
-    "sccl.api.shared": ("Point",),
+    "sccl.api.frontier_base": ("Point",),
     "sccl.api.simulation": ("Simulation", "simulate"),
     "sccl.api.synthesis": ("baseline", "taccl", "tacos", "teccl"),
     "sccl.api.training": ("TrainingPlan", "plan"),
     "sccl.api.workloads": ("Workload", "make_workload", "workload"),
     "sccl.api.machine": ("Topology",),
-    "sccl.api.given": ("collective", "topology"),
+    "sccl.api.inputs": ("collective", "topology"),
     "sccl.api.questions": ("Answer", "bounds", "limits", "load", "pareto", "solve"),
     "sccl.errors": ("InputError", "ScclError"),
 }

@@ -1,6 +1,6 @@
 """A small training job for ``docs/tutorials/pytorch.md``: a dense model, and experts.
 
-Each step exchanges words with the experts of other ranks by two alltoalls forward and two
+Each step exchanges tokens with the experts of other ranks by two alltoalls forward and two
 backward, and sums the gradients of the dense layers. Two networks can carry both at once.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-STEPS, WORDS, WIDTH = 12, 1024, 192
+STEPS, TOKENS, WIDTH = 12, 1024, 192
 
 
 class Exchange(torch.autograd.Function):
@@ -47,7 +47,7 @@ def main() -> None:
     times = []
     for _ in range(STEPS):
         begin = time.perf_counter()
-        rows = torch.randn(WORDS, WIDTH)
+        rows = torch.randn(TOKENS, WIDTH)
         output = Exchange.apply(expert(Exchange.apply(dense(rows))))
         loss = (output - rows).square().mean()
         optimizer.zero_grad()

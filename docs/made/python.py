@@ -8,7 +8,7 @@ import sccl
 from docs.made.markdown import cell
 
 _TYPES = {
-    "sccl.api.given": ("Machine", "CollectiveLike", "Ranks"),
+    "sccl.api.inputs": ("Machine", "CollectiveLike", "Ranks"),
     "sccl.api.questions": ("Store",),
     "sccl.api.synthesis": ("Size",),
     "sccl.synth.common.synthesis": ("BandwidthLike",),

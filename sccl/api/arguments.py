@@ -69,7 +69,7 @@ def describe_arguments(*options: type, **others: str) -> Callable[[Callable[P, R
     texts |= others
 
     def describe(function: Callable[P, R]) -> Callable[P, R]:
-        """Add the section before that of errors."""
+        """Add the section ``Args`` before ``Raises``."""
         entries = (
             fill(f"    {name}: {texts[name]}", 96, subsequent_indent=" " * 8)
             for name in inspect.signature(function).parameters
@@ -179,7 +179,7 @@ def _coerce(label: str, value: Any, kinds: tuple[Any, ...]) -> Any:
 
 
 def _type_label(kind: type) -> str:
-    """Return the display name of a class: its ``called`` attribute, or else its name."""
+    """Return the display name of a class: its ``type_label``, or else its name."""
     return str(getattr(kind, "type_label", f"a {kind.__name__}"))
 
 

@@ -156,14 +156,14 @@ class VerifyCertificateOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadedCertificate:
-    """A folder with a certificate, which has been read and not checked."""
+    """A folder with a certificate that was read but not checked."""
 
     folder: Path
     case: Case
 
 
 def load_certificates(words: Iterable[str | Path]) -> list[LoadedCertificate]:
-    """Return the certificates that words name: folders, their lists of claims, and patterns.
+    """Return the certificates in folders, which files of claims and patterns may also name.
 
     Raises:
         InputError: nothing matches a pattern, or a folder holds no certificate.
@@ -172,7 +172,7 @@ def load_certificates(words: Iterable[str | Path]) -> list[LoadedCertificate]:
 
 
 def _folders(words: Iterable[str | Path]) -> list[Path]:
-    """Return the folders that are meant, each once: a list of claims stands for its folder."""
+    """Return the distinct folders of the paths. The file of claims stands for its folder."""
     named = expand_paths(words)
     listed = {path.parent for path in named if path.name == CLAIMS}
     siblings = [path for path in named if path.parent in listed and not is_folder(path)]
@@ -183,7 +183,7 @@ def _folders(words: Iterable[str | Path]) -> list[Path]:
 def certificate_output(
     certificates: Sequence[LoadedCertificate], verdicts: Sequence[tuple[Path, Verdict]]
 ) -> VerifyCertificateOutput:
-    """Return what was claimed of what, and whether it holds."""
+    """Return the JSON output: the subjects of the certificates, and the verdict on each claim."""
     return VerifyCertificateOutput(
         inputs={
             str(certificate.folder): file_digest(certificate.folder / CLAIMS)

@@ -64,7 +64,7 @@ class ViolationPart(Part, frozen=True, kw_only=True):
 
 
 class CheckedFilePart(Part, frozen=True, kw_only=True):
-    """An algorithm, a schedule or a training plan, and the judge's verdict."""
+    """An algorithm, a schedule, or a training plan, and the verdict of the verifier."""
 
     file: FileText
     valid: bool
@@ -102,7 +102,7 @@ class CheckOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A file, and everything that is wrong with it.
+    """A file and its verdict.
 
     Attributes:
         title: The file and its content, as text.
@@ -115,7 +115,7 @@ class CheckedFile:
 
 
 def are_several_files(words: Sequence[str | Path]) -> bool:
-    """Return whether words name several files, of which each is verified by itself."""
+    """Return whether words name several files, which are then verified separately."""
     return len(words) > 1 or any(is_folder(Path(word)) or is_pattern(word) for word in words)
 
 
@@ -209,29 +209,29 @@ def _checked_foreign(source: ForeignFile) -> CheckedFile:
 
 def verify_plans(
     files: Iterable[str | Path],
-    reading: ProgressCallback = lambda *_: None,
-    judging: ProgressCallback = lambda *_: None,
+    on_read: ProgressCallback = lambda *_: None,
+    on_verify: ProgressCallback = lambda *_: None,
     unread: UnreadFiles | None = None,
 ) -> list[CheckedFile]:
     """Return the verdicts on plans in files. All are read before the first verdict.
 
     Args:
         unread: Receives the files that cannot be read. None: they are refused.
-        reading: Receives the bytes read of a packed schedule, and all its bytes.
-        judging: Receives the verified transfers of a packed schedule, and all its transfers.
+        on_read: Receives the bytes read of a packed schedule, and all its bytes.
+        on_verify: Receives the verified transfers of a packed schedule, and all its transfers.
 
     Raises:
-        InputError: There is no file, or one is no algorithm and no schedule.
+        InputError: A file does not exist, or is neither an algorithm nor a schedule.
     """
-    return [_checked_plan(loaded, judging) for loaded in load_plans(files, reading, unread)]
+    return [_checked_plan(loaded, on_verify) for loaded in load_plans(files, on_read, unread)]
 
 
-def _checked_plan(loaded: LoadedPlan, judging: ProgressCallback) -> CheckedFile:
+def _checked_plan(loaded: LoadedPlan, on_verify: ProgressCallback) -> CheckedFile:
     plan, file = loaded.plan, str(loaded.file)
     collective, topology = plan.collective.name, plan.topology.name
     name_fault = misnaming_reason(plan.collective)
     faults = [Violation("collective", name_fault)] if name_fault else []
-    faults += violations(plan, judging)
+    faults += violations(plan, on_verify)
     timed = None if isinstance(plan, KSynchronousPlan) else plan
     part = CheckedFilePart(
         file=file,

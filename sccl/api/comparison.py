@@ -10,7 +10,7 @@ from typing import Literal
 
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
-from sccl.api.given import CollectiveLike, Machine, Root
+from sccl.api.inputs import CollectiveLike, Machine, Root
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, progress_lines
 from sccl.api.schedule import Schedule
@@ -59,13 +59,13 @@ class Comparison:
 
     @property
     def winners(self) -> dict[int, str]:
-        """Return the name of the fastest system at each size that has a plan."""
+        """Return the name of the fastest method at each size that has a plan."""
         fastest = {size: self.value.winner(size) for size in self.sizes}
         return {size: system.name for size, system in fastest.items() if system}
 
     @property
     def times_us(self) -> dict[str, dict[int, float]]:
-        """Return the completion times of each system by size, microseconds."""
+        """Return the completion times of each method by size, microseconds."""
         return {
             system.name: {size: float(row.us) for size, row in system.measurements.items()}
             for system in self.value.systems
@@ -74,12 +74,12 @@ class Comparison:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Return the wall time of each system for its plans, seconds. It differs between runs."""
+        """Return the wall time of each method for its plans, seconds. It differs between runs."""
         return {system.name: system.seconds for system in self.value.systems}
 
     @property
     def missing(self) -> dict[str, str]:
-        """Return the systems that lack plans for some sizes or all, each with the reason."""
+        """Return the methods that lack plans for some sizes or all, each with the reason."""
         return {system.name: system.reason for system in self.value.systems if system.reason}
 
     @property
@@ -107,7 +107,7 @@ class Comparison:
 
     @check_arguments
     def plot(self, what: Literal["ratio", "gap", "time", "bandwidth"] = "ratio") -> Chart:
-        """Return a chart of all systems by buffer size, next to the lower bound.
+        """Return a chart of all methods by buffer size, next to the lower bound.
 
         Args:
             what: Vertical axis: completion time / lower bound, gap to the lower bound in percent,
@@ -123,29 +123,29 @@ class Comparison:
             >>> comparison.plot("gap").title
             'allgather on ring:4: gap by size'
         """
-        measured = parse_choice("what", what, charts.TimeMeasure) or charts.TimeMeasure.RATIO
-        shown = compare_output(self.value, {}, {}, None, None)
-        systems, bound = chart_data(shown)
-        alpha = f"alpha {shown.alpha}"
-        drawn = charts.comparison_chart(systems, bound, self._name, alpha, measured)
-        return Chart(drawn, f"{self._name}: {what} by size")
+        measure = parse_choice("what", what, charts.TimeMeasure) or charts.TimeMeasure.RATIO
+        output = compare_output(self.value, {}, {}, None, None)
+        systems, bound = chart_data(output)
+        alpha = f"alpha {output.alpha}"
+        chart = charts.comparison_chart(systems, bound, self._name, alpha, measure)
+        return Chart(chart, f"{self._name}: {what} by size")
 
     @property
     def _name(self) -> str:
-        contest = self.value.problem
-        return f"{contest.spec.name} on {contest.topology.name}"
+        problem = self.value.problem
+        return f"{problem.spec.name} on {problem.topology.name}"
 
     def __repr__(self) -> str:
         count = len(self.times_us)
-        ended = f"; {self.value.end_reason}" if self.value.end_reason else ""
-        won = ", ".join(f"{format_bytes(size)} {name}" for size, name in self.winners.items())
-        return f"Comparison({self._name}: of {count}, {won or 'nobody'}{ended})"
+        end_text = f"; {self.value.end_reason}" if self.value.end_reason else ""
+        winners = ", ".join(f"{format_bytes(size)} {name}" for size, name in self.winners.items())
+        return f"Comparison({self._name}: of {count}, {winners or 'nobody'}{end_text})"
 
     def _repr_html_(self) -> str:
         head = ("Size", "Fastest", "Time (us)", "GB/s", "Bound (us)", "Plan")
         rows = [self._row(size) for size in self.sizes]
-        ended = paragraph(str(self.value.end_reason)) if self.value.end_reason else ""
-        return heading(self._name) + ended + table(head, rows)
+        end_text = paragraph(str(self.value.end_reason)) if self.value.end_reason else ""
+        return heading(self._name) + end_text + table(head, rows)
 
     def _row(self, size: int) -> tuple[str, ...]:
         winner, bound = self.value.winner(size), f"{self.bound_us[size]:.6g}"
@@ -157,7 +157,7 @@ class Comparison:
 
 
 @check_arguments
-def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
+def compare(  # noqa: PLR0913 - the problem and its options
     collective: CollectiveLike,
     topology: Machine,
     *,
@@ -182,8 +182,8 @@ def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
         size: Buffer size of a rank: bytes, text such as ``"1MB"``, a list such as ``"64KB,1MB"``,
             or a range such as ``"1KB..1GB"`` in factors of four.
         files: Further algorithms and schedules to compare.
-        only: Names of the systems to compare. Empty: all.
-        without: Names of the systems to leave out.
+        only: Names of the methods to compare. Empty: all.
+        without: Names of the methods to leave out.
         root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
         alpha: ``"travels"``: a chunk arrives alpha later, and the link is free meanwhile.
             ``"occupies"``: the link is busy during alpha.
@@ -196,8 +196,8 @@ def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
 
     Examples:
         >>> import sccl
-        >>> who = ["ring", "direct", "tacos"]
-        >>> sccl.compare("allgather", "ring:4", size="1KB..16KB", only=who).winners[1000]
+        >>> names = ["ring", "direct", "tacos"]
+        >>> sccl.compare("allgather", "ring:4", size="1KB..16KB", only=names).winners[1000]
         'tacos'
     """
     machine = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
@@ -206,8 +206,8 @@ def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
     build_effort(timeout_s, seed)
     subject = tasks.comparison_subject(machine, spec, root)
     model = parse_choice("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
-    contest = ComparisonProblem(subject.topology, subject.spec, model, seed, timeout_s)
-    file_plans = load_file_plans(contest, [Path(file) for file in files])
-    with progress_lines(progress, f"{subject.spec.name} on {subject.topology.name}") as tell:
-        entrants = build_contenders(contest, names, file_plans, tell)
-        return Comparison(tasks.compare(contest, entrants, sizes, tell))
+    problem = ComparisonProblem(subject.topology, subject.spec, model, seed, timeout_s)
+    file_plans = load_file_plans(problem, [Path(file) for file in files])
+    with progress_lines(progress, f"{subject.spec.name} on {subject.topology.name}") as on_progress:
+        contenders = build_contenders(problem, names, file_plans, on_progress)
+        return Comparison(tasks.compare(problem, contenders, sizes, on_progress))

@@ -37,20 +37,20 @@ def export_plans(
     size_bytes: int | None,
     option_texts: Sequence[str],
 ) -> ExportedFiles:
-    """Write the plans of files in a format.
+    """Write the plans in files in the format of another tool.
 
     Args:
-        size_bytes: of the C chunks, for formats that hold bytes. None: unknown.
-        option_texts: ``name=value``, for the format's options.
+        size_bytes: Size of C chunks, for formats that contain bytes. None: not given.
+        option_texts: Options of the format, each ``name=value``.
 
     Raises:
-        InputError: there is no such format or option, a file holds no plan or one that the judge
-            rejects, the format does not allow them, or nothing can be written there.
+        InputError: The format or an option does not exist, a file contains no valid plan, the
+            format cannot express the plans, or the output cannot be written.
     """
     form = formats.load(format_name)
     options = parse_options(form, option_texts)
     if not form.TAKES:
-        form.write((), options)  # says why it is only read
+        form.write((), options)  # raises the reason why it is only read
     training, rest = load_training_files(words)
     if training:
         if size_bytes is not None or option_texts:
@@ -69,8 +69,10 @@ def export_plans(
     else:
         written = form.write(entries, options)
     plans = {str(source.file): source.plan for source in loaded}
-    taken = {entry.name for entry in entries}
-    left_out = tuple(name for source in loaded if (name := slugify(source.file.stem)) not in taken)
+    exported_names = {entry.name for entry in entries}
+    left_out = tuple(
+        name for source in loaded if (name := slugify(source.file.stem)) not in exported_names
+    )
     parts = tuple(build_output(EntryPart, entry) for entry in entries)
     exported = ExportedFiles(form, path, plan_digests(plans), parts, left_out, written)
     write_files(exported)
@@ -86,7 +88,8 @@ def _export_training(
     """Write a training plan in a format.
 
     Raises:
-        InputError: the format holds none, more is given beside it, or it fails verification.
+        InputError: The format does not support training plans, other files are given too, or the
+            plan fails verification.
     """
     loaded = training[0]
     if form.NAME not in formats.STEP_WRITERS:

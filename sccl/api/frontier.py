@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, check_wrapped_kind
+from sccl.api.frontier_base import CLASS_COLUMNS, COLUMNS, FrontierBase, Point
 from sccl.api.machine import Topology
-from sccl.api.shared import CLASS_COLUMNS, COLUMNS, FrontierBase, Point
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.files.outputs import output_head, question_digests
@@ -25,8 +25,8 @@ from sccl.core.frontier import (
     StepLimitFrontier,
     SweepFrontier,
 )
-from sccl.core.frontier import Frontier as Known
-from sccl.core.frontier import Point as KnownPoint
+from sccl.core.frontier import Frontier as CoreFrontier
+from sccl.core.frontier import Point as CorePoint
 from sccl.core.step_limit import StepLimit
 from sccl.synth.allreduce.certify import certify_frontier, certify_limits
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
@@ -61,10 +61,10 @@ class ComputedFrontier(FrontierBase):
         2
     """
 
-    value: Known
+    value: CoreFrontier
     subject: CollectiveProblem
     source_function: ClassVar[str]
-    value_type: ClassVar[type[Known]]
+    value_type: ClassVar[type[CoreFrontier]]
 
     def __post_init__(self) -> None:
         check_wrapped_kind(self, self.value_type, self.source_function)
@@ -75,7 +75,7 @@ class ComputedFrontier(FrontierBase):
         return Topology(self.subject.topology)
 
     @property
-    def known(self) -> tuple[Known, ...]:
+    def known(self) -> tuple[CoreFrontier, ...]:
         """Return the frontier as a value of :mod:`sccl.core.frontier`."""
         return (self.value,)
 
@@ -114,10 +114,10 @@ class ComputedFrontier(FrontierBase):
             >>> sccl.load(sccl.pareto("allgather", "ring:4").save("frontier"))
             SavedFrontier(allgather on ring:4: C=2 S=2 R=3; complete for every k)
         """
-        kept = AlgorithmFolder(Path(folder))
-        kept.prepare()
-        classes = tuple(_save_class(part, kept) for part in self.value.classes)
-        return kept.save_frontier(replace(self.value, classes=classes), self._head())
+        algorithm_folder = AlgorithmFolder(Path(folder))
+        algorithm_folder.prepare()
+        classes = tuple(_save_class(part, algorithm_folder) for part in self.value.classes)
+        return algorithm_folder.save_frontier(replace(self.value, classes=classes), self._head())
 
     def _table(self) -> str:
         """Return the points, the bounds, and the state of each class as HTML."""
@@ -133,7 +133,7 @@ class ComputedFrontier(FrontierBase):
         return table(CLASS_COLUMNS, rows) + "".join(map(paragraph, notes))
 
 
-def _class_bounds(frontier: Known) -> Iterator[BoundSummary]:
+def _class_bounds(frontier: CoreFrontier) -> Iterator[BoundSummary]:
     for part in frontier.classes if frontier.is_multiclass else ():
         assert part.steps is not None
         assert part.bandwidth is not None
@@ -182,7 +182,7 @@ class Frontier(ComputedFrontier):
 
         For allreduce these are candidates of its halves.
         """
-        return tuple(entry for of in (self.value, *self.value.halves) for entry in of.refuted)
+        return tuple(entry for sweep in (self.value, *self.value.halves) for entry in sweep.refuted)
 
     @property
     def complete(self) -> bool:
@@ -330,11 +330,11 @@ class SavedFrontier(FrontierBase):
         return self.value
 
     @property
-    def known(self) -> tuple[Known, ...]:
+    def known(self) -> tuple[CoreFrontier, ...]:
         """Return the frontiers in the file, as values of :mod:`sccl.core.frontier`."""
         return frontiers_from_plain(self.value, str(self.path))
 
-    def _algorithm_of(self, point: KnownPoint) -> Algorithm | None:
+    def _algorithm_of(self, point: CorePoint) -> Algorithm | None:
         """Return the algorithm of a point, from the file that it names.
 
         Raises:
@@ -371,6 +371,6 @@ class SavedFrontier(FrontierBase):
         return html
 
 
-def _shape_cells(point: KnownPoint) -> tuple[object, ...]:
+def _shape_cells(point: CorePoint) -> tuple[object, ...]:
     """Return C, S and R as cells of a table."""
     return point.chunks or "-", point.steps, point.rounds or "-"

@@ -150,9 +150,15 @@ class Topology:
             >>> sccl.topology("dgx1").without(links=["0-3:1"]).links[0, 3]
             1
         """
-        gone = parse_links(self.value, [self._parse_link(link, both_ways) for link in links])
-        lost = [self._parse_rank(rank) for rank in ranks]
-        return Topology(degrade.remove_parts(self.value, gone.complete_links, lost, gone.lanes))
+        failed_links = parse_links(
+            self.value, [self._parse_link(link, both_ways) for link in links]
+        )
+        failed_ranks = [self._parse_rank(rank) for rank in ranks]
+        return Topology(
+            degrade.remove_parts(
+                self.value, failed_links.complete_links, failed_ranks, failed_links.lanes
+            )
+        )
 
     @check_arguments
     def with_link(
@@ -161,7 +167,7 @@ class Topology:
         """Return the machine with an additional link. An existing link gets additional lanes.
 
         Raises:
-            TopologyError: The nodes or the lanes make no link.
+            TopologyError: The nodes or the number of lanes are invalid.
 
         Examples:
             >>> import sccl
@@ -218,7 +224,7 @@ class Topology:
             >>> nx.diameter(sccl.topology("dgx1").to_networkx())
             2
         """
-        import networkx as nx  # noqa: PLC0415 - slow to load, and few ask for it
+        import networkx as nx  # noqa: PLC0415 - slow to load, and rarely used
 
         graph = nx.DiGraph(name=self.name)
         for rank in range(self.ranks):

@@ -58,7 +58,7 @@ def _in_notebook() -> bool:
     """Return whether this process is a Jupyter kernel."""
     if "ipykernel" not in sys.modules:
         return False
-    from IPython import get_ipython  # noqa: PLC0415 - only where it is there already
+    from IPython import get_ipython  # noqa: PLC0415 - loaded already
 
     return hasattr(get_ipython(), "kernel")
 

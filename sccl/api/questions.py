@@ -1,4 +1,4 @@
-"""Answer questions about algorithms: bounds, solve, pareto, limits, and load."""
+"""Compute bounds, single instances (solve), frontiers (pareto, limits), and load files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, describe_arguments
 from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
-from sccl.api.given import CollectiveLike, Machine, Root
+from sccl.api.inputs import CollectiveLike, Machine, Root
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, progress_lines, progress_notes
 from sccl.api.schedule import Schedule
@@ -60,10 +60,10 @@ def bounds(
 
     Examples:
         >>> import sccl
-        >>> found = sccl.bounds("allgather", "dgx1")
-        >>> found.steps, found.bandwidth
+        >>> bounds = sccl.bounds("allgather", "dgx1")
+        >>> bounds.steps, bounds.bandwidth
         (2, Fraction(7, 6))
-        >>> print(found.reasons[1])
+        >>> print(bounds.reasons[1])
         R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 per round.
     """
     subject = _modeled_problem(collective, topology, root)
@@ -233,9 +233,9 @@ def limits(  # noqa: PLR0913 - the problem and the settings
     subject = _modeled_problem(collective, topology, root)
     machine, spec = subject.topology, subject.spec
     settings = build_settings(SearchOptions(solver=solver, seed=seed), timeout_s)
-    with progress_lines(progress, f"limits of {spec.name} on {machine.name}") as tell:
+    with progress_lines(progress, f"limits of {spec.name} on {machine.name}") as print_line:
         frontier = find_limits(
-            machine, spec, max_steps, settings, notify=lambda event: tell(limit_note(event))
+            machine, spec, max_steps, settings, notify=lambda event: print_line(limit_note(event))
         )
     return LimitFrontier(frontier, subject)
 
@@ -263,7 +263,7 @@ def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | To
     if kind == SCHEDULE:
         return Schedule.load(file)
     if kind == FRONTIER:
-        read_frontiers(file)  # complains, if it is of another shape
+        read_frontiers(file)  # raises an error for another shape
         return SavedFrontier(file, json.loads(read_text(file)))
     return Topology.load(file)
 
@@ -272,12 +272,14 @@ def _modeled_problem(
     collective: CollectiveLike, topology: Machine, root: Root | None
 ) -> CollectiveProblem:
     """Return the modeled machine and the collective, and warn about changes to the machine."""
-    stated = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
-    asked = collective if isinstance(collective, Spec) else str(collective)
-    made = build_problem(stated, asked, root).require_steps()
-    for note in made.notes:
-        warnings.warn(f"{stated.name}: {note}", stacklevel=4)  # of the call of the public function
-    return made
+    machine = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
+    collective_input = collective if isinstance(collective, Spec) else str(collective)
+    problem = build_problem(machine, collective_input, root).require_steps()
+    for note in problem.notes:
+        warnings.warn(
+            f"{machine.name}: {note}", stacklevel=4
+        )  # points to the call of the public function
+    return problem
 
 
 def _store_options(store: Store, *, trusted: bool) -> StoreOptions:

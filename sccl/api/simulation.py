@@ -76,15 +76,18 @@ class Simulation:
     @property
     def busy_us(self) -> dict[tuple[int, int], float]:
         """Return the busy time of each link in microseconds, by (src, dst)."""
-        made = self.value.timeline
-        pairs, clock = zip(made.topology.links, made.busy().tolist(), strict=True), made.clock
+        timeline = self.value.timeline
+        pairs, clock = (
+            zip(timeline.topology.links, timeline.busy().tolist(), strict=True),
+            timeline.clock,
+        )
         return {link.edge: clock.us(ticks) for link, ticks in pairs}
 
     @property
     def carried_bytes(self) -> dict[tuple[int, int], int]:
         """Return the bytes that each link carried, by (src, dst)."""
-        made = self.value.timeline
-        pairs = zip(made.topology.links, made.carried_bytes().tolist(), strict=True)
+        timeline = self.value.timeline
+        pairs = zip(timeline.topology.links, timeline.carried_bytes().tolist(), strict=True)
         return {link.edge: size for link, size in pairs}
 
     @check_arguments
@@ -114,9 +117,10 @@ class Simulation:
             >>> run.plot().title
             'allgather on ring:4, simulated'
         """
-        drawn = chart_run(self.value, is_single=True)
+        charted_run = chart_run(self.value, is_single=True)
         return Chart(
-            simulation_chart([drawn], [build_run_part(self.value)]), f"{self._names}, simulated"
+            simulation_chart([charted_run], [build_run_part(self.value)]),
+            f"{self._names}, simulated",
         )
 
     @property
@@ -188,8 +192,10 @@ def simulate(
         parse_choice("alpha", alpha, AlphaModel),
         parse_choice("stepping", stepping, StepAlignment),
     )
-    terms = SimulationSettings(model, steps, alpha_us, gb_per_s)
-    return Simulation(run_together(sources, None if size is None else parse_size(str(size)), terms))
+    settings = SimulationSettings(model, steps, alpha_us, gb_per_s)
+    return Simulation(
+        run_together(sources, None if size is None else parse_size(str(size)), settings)
+    )
 
 
 def parse_choice(name: str, text: str | None, kind: type[NamedChoice]) -> NamedChoice | None:

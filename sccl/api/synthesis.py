@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, describe_arguments
-from sccl.api.given import CollectiveLike, Machine, Root
+from sccl.api.inputs import CollectiveLike, Machine, Root
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, progress_lines
 from sccl.api.schedule import Schedule
@@ -219,7 +219,7 @@ def _schedule(  # noqa: PLR0913 - the arguments that all synthesizers share
 
 
 @check_arguments
-def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
+def baseline(  # noqa: PLR0913 - the problem and its options
     name: str,
     collective: CollectiveLike,
     topology: Machine,
@@ -258,8 +258,8 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
     subject = build_problem(_core_topology(topology), spec, root)
     request = Request(subject.topology, subject.spec, parse_size(str(size)))
     model = parse_choice("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
-    made = place_baseline(name, request, pieces, model, StepAlignment.PIPELINED)
-    return Algorithm(made.algorithm) if made.algorithm else Schedule(made.schedule)
+    placed = place_baseline(name, request, pieces, model, StepAlignment.PIPELINED)
+    return Algorithm(placed.algorithm) if placed.algorithm else Schedule(placed.schedule)
 
 
 def _core_topology(machine: Machine) -> core.Topology:

@@ -202,8 +202,8 @@ class TrainingPlan:
             RunningPlan(step_plan.value, step_plan.timeline(), step_plan.name)
             for step_plan in plans
         ]
-        drawn = charts.step_gantt_chart(step_panels(running))
-        return Chart(drawn, f"{self.name}: timeline")
+        chart = charts.step_gantt_chart(step_panels(running))
+        return Chart(chart, f"{self.name}: timeline")
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return its timeline as a pandas table with one row per computation and motif.
@@ -244,7 +244,7 @@ class TrainingPlan:
             >>> plan.explore("plan.html").name
             'plan.html'
         """
-        from sccl.view.explorer.training_page import training_page  # noqa: PLC0415 - where one is wanted
+        from sccl.view.explorer.training_page import training_page  # noqa: PLC0415 - few pages are written
 
         check_can_write(Path(path))
         write_atomically(Path(path), training_page(self._loaded_plan))
@@ -310,17 +310,17 @@ class TrainingPlan:
 
     @property
     def _summary(self) -> str:
-        said = f"{self.name}: {format_duration(self.period_us)} per iteration"
+        text = f"{self.name}: {format_duration(self.period_us)} per iteration"
         if self.bound_us is None:
-            return said
+            return text
         if self.gap:
-            return f"{said}; gap {format_gap(self.gap)} to the lower bound"
-        return f"{said}; lower bound attained{'' if self.proved else ', not verified'}"
+            return f"{text}; gap {format_gap(self.gap)} to the lower bound"
+        return f"{text}; lower bound attained{'' if self.proved else ', not verified'}"
 
     def _repr_html_(self) -> str:
         if faults := self.violations():
             return heading(self._summary) + paragraph(f"the plan fails verification: {faults[0]}")
-        shown = training_part(self._loaded_plan)
+        part = training_part(self._loaded_plan)
         head = ("Collective", "ranks", "size", "operations", "recipe", "motifs", "alone", "by")
         rows = [
             (
@@ -337,9 +337,9 @@ class TrainingPlan:
                     ", ".join(option.carriers),
                 ),
             )
-            for option in shown.options
+            for option in part.options
         ]
-        notes = [*plan_notes(self.value, self.timeline()), *model_notes(shown)]
+        notes = [*plan_notes(self.value, self.timeline()), *model_notes(part)]
         return heading(self._summary) + "".join(map(paragraph, notes)) + table(head, rows)
 
 

@@ -125,14 +125,14 @@ def classical(
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     options.check_writable(output)
     request = Request(subject.topology, subject.spec, parse_size(size))
-    made = place_baseline(name, request, pieces, alpha, stepping)
+    placed = place_baseline(name, request, pieces, alpha, stepping)
     if output is not None:
-        write_plan(output, made.plan)
+        write_plan(output, placed.plan)
     file = str(output) if output is not None else None
     if json:
-        print_output(baseline_output(name, request, made, stepping, file))
+        print_output(baseline_output(name, request, placed, stepping, file))
     else:
-        _print(name, request, made, stepping, file)
+        _print(name, request, placed, stepping, file)
 
 
 def _print_list(algorithms: tuple[BaselinePart, ...]) -> None:
@@ -144,28 +144,30 @@ def _print_list(algorithms: tuple[BaselinePart, ...]) -> None:
 
 
 def _print(
-    name: str, request: Request, made: PlacedBaseline, stepping: StepAlignment, file: str | None
+    name: str, request: Request, placed: PlacedBaseline, stepping: StepAlignment, file: str | None
 ) -> None:
-    console, a = out(), made.algorithm
-    c, us = made.schedule.collective, float(made.finish_us)
+    console, a = out(), placed.algorithm
+    c, us = placed.schedule.collective, float(placed.finish_us)
     cost = f"R={a.rounds}, R/C = {a.bandwidth_cost}" if a else "over shortest paths of links"
     console.print(
         f"{escape(f'{name}: {c.name} on {single_line(request.topology.name)}')}, C={c.chunks} "
-        f"S={made.steps} {cost}, {format_count(made.sends, 'send')}, verified"
+        f"S={placed.steps} {cost}, {format_count(placed.sends, 'send')}, verified"
     )
     console.print(
         f"{format_bytes(request.size_bytes)} per rank: [bold]{format_us(us)}[/], "
         f"{request.size_bytes / us / 1000 if us else 0:.4g} GB/s (size / time), {stepping}, "
-        f"alpha {made.schedule.model}"
+        f"alpha {placed.schedule.model}"
     )
-    if made.lower_bound_us is not None:
-        above = "" if made.gap is None else f", gap {float(made.gap):.2%}"
-        console.print(f"lower bound {format_us(float(made.lower_bound_us))} for any chunks{above}")
-    kept = (
+    if placed.lower_bound_us is not None:
+        above = "" if placed.gap is None else f", gap {float(placed.gap):.2%}"
+        console.print(
+            f"lower bound {format_us(float(placed.lower_bound_us))} for any chunks{above}"
+        )
+    file_note = (
         f"written to {single_line(file)}; see it with: sccl show {single_line(quote(file or ''))}"
     )
     if file and not a:
-        kept = (
+        file_note = (
             f"written to {single_line(file)}; verify it with: sccl check {single_line(quote(file))}"
         )
-    console.print(kept if file else "not written: add -o FILE", markup=False)
+    console.print(file_note if file else "not written: add -o FILE", markup=False)

@@ -25,7 +25,7 @@ from sccl.view.text.problem_bounds import prove_bounds
 
 @report_errors
 def bound(
-    about: StepProblemOptions,
+    problem_options: StepProblemOptions,
     steps: Annotated[
         int | None,
         typer.Option(
@@ -55,10 +55,10 @@ def bound(
     """
     seconds = build_effort(timeout, 0).seconds
     sizes = parse_sizes(size) if size is not None else ()
-    subject = load_problem(about)
+    subject = load_problem(problem_options)
     topology, spec = subject.topology, subject.spec
-    doing = escape(f"limit of {spec.name} on {topology.name} for S={steps}")
-    with nullcontext() if steps is None else err().status(doing):
+    activity = escape(f"limit of {spec.name} on {topology.name} for S={steps}")
+    with nullcontext() if steps is None else err().status(activity):
         proved = prove_bounds(topology, spec, steps, seconds, sizes)
     limit = proved.limit
     if json:

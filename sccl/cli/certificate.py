@@ -22,7 +22,7 @@ from sccl.prove.check.certificate import Verdict, check_case
 from sccl.prove.check.messages import class_texts
 
 _COLORS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
-_NO_CLAIMS = ("nothing is claimed to be optimal",)
+_NO_CLAIMS = ("no claim of optimality",)
 
 
 @report_errors
@@ -40,8 +40,8 @@ def verify_certificate(
     """Verify the proofs of a certificate, such as proofs of optimality, without a solver.
 
     It first prints the machine, collective, and classes of the claims. Exit code 0: all claims
-    hold, 1: one does not, 2: bad input, 3: some rest on the word of two solvers or take too long
-    to check.
+    hold, 1: one does not, 2: bad input, 3: some rest on the agreement of two solvers or take too
+    long to check.
     """
     certificates = load_certificates(folders)  # all are read before any verdict
     verdicts: list[tuple[Path, Verdict]] = []

@@ -1,4 +1,4 @@
-"""The writing of certificates, for ``--certify``."""
+"""Write certificates for ``--certify``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def write_and_report(
     """Write a certificate, and print its place and content.
 
     Args:
-        write: writes it into a folder, and reports progress to its second argument.
+        write: Function that writes it into a folder, and reports progress to its second argument.
     """
     console = err()
     with console.status("certificate") as status:
-        made = write(folder, lambda text: status.update(f"certificate: {escape(text)}"))
+        written = write(folder, lambda text: status.update(f"certificate: {escape(text)}"))
     if quiet:
         return
     check = f"sccl certificate verify {quote(str(folder))}"
-    text = f"certificate: {single_line(made.file)}; check it with: {single_line(check)}"
+    text = f"certificate: {single_line(written.file)}; check it with: {single_line(check)}"
     console.print(text, markup=False, soft_wrap=True)
-    if made.scope:
-        console.print(f"certified: {made.scope}", markup=False, soft_wrap=True)
+    if written.scope:
+        console.print(f"certified: {written.scope}", markup=False, soft_wrap=True)

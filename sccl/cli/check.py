@@ -1,4 +1,4 @@
-"""``sccl check``: the judge on files."""
+"""``sccl check``: verification of files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Verify that algorithms, schedules, plans, and programs are correct (not: optimal).
+    """Verify the correctness (not the optimality) of algorithms, schedules, and programs.
 
     For a program it names each data race, deadlock, and wrong result by thread block, step, and
     chunk, for any relative speed of the thread blocks, and each rule of its runtime that it
@@ -57,7 +57,9 @@ def check(
     plans: list[CheckedFile] = []
     if ours:
         with share_bar(err(), "reading") as bar:
-            plans = verify_plans(ours, bar, lambda done, of: bar(done, of, "judging"), broken)
+            plans = verify_plans(
+                ours, bar, lambda done, total: bar(done, total, "verifying"), broken
+            )
     checked = [*plans, *foreign, *training]
     if json:
         print_output(check_output(checked))
@@ -74,11 +76,11 @@ def check(
 
 
 def _warn_certificates(places: Sequence[Path]) -> None:
-    """Say of folders with certificates that their plans are executed here, and no claim is."""
+    """Print for each certificate that its claims are not verified, only its plans."""
     for place in places:
         if (place / CLAIMS).is_file():
             err().print(
-                f"{place / CLAIMS}: claims are not looked at here; check them with: "
+                f"{place / CLAIMS}: claims are not verified here; verify them with: "
                 f"sccl certificate verify {place}",
                 markup=False,
                 soft_wrap=True,

@@ -91,8 +91,8 @@ def codegen(
         )
     machine = resolve_topology(topo) if topo else None
     plans = {str(loaded.file): loaded.plan for loaded in load_plans(files)}
-    made = CodegenOptions(blocks_per_link, transport)
-    written = write_project_of(plans, output, target, made, select, machine, force=force)
+    codegen_options = CodegenOptions(blocks_per_link, transport)
+    written = write_project_of(plans, output, target, codegen_options, select, machine, force=force)
     if json:
         print_output(codegen_output(written))
         return

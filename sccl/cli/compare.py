@@ -1,4 +1,4 @@
-"""``sccl compare``: who is fastest at which size."""
+"""``sccl compare``: the fastest method at each size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sccl.view.text.progress_notes import progress_bar
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sccl.comparison.comparison import SystemResult
+    from sccl.comparison.comparison import ContenderResult
     from sccl.comparison.comparison_output import CompareOutput
 
 Size = Annotated[
@@ -99,7 +99,7 @@ Directory = Annotated[
 
 @report_errors
 def compare(
-    about: ProblemOptions,
+    problem_options: ProblemOptions,
     *,
     size: Size = "1KB..1GB",
     file: Files = None,
@@ -139,43 +139,43 @@ def compare(
         charts.check_picture(plot)
     elif what is not TimeMeasure.RATIO:
         raise ParameterError("--what sets the vertical axis of --plot: give --plot FILE as well")
-    machine = about.machine()
-    subject = comparison_subject(machine, *about.collective_and_root(machine))
+    machine = problem_options.machine()
+    subject = comparison_subject(machine, *problem_options.collective_and_root(machine))
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     if tuner is not None:
         check_tunable(subject.spec.name)
         check_can_write(tuner)
-    contest = ComparisonProblem(subject.topology, subject.spec, alpha, seed, timeout)
-    file_plans = load_file_plans(contest, file or [])
+    problem = ComparisonProblem(subject.topology, subject.spec, alpha, seed, timeout)
+    file_plans = load_file_plans(problem, file or [])
     if directory is not None:
         prepare_folder(directory)
-    with _progress(sizes) as (tell, show_times):
-        entrants = build_contenders(contest, names, file_plans, tell)
-        comparison = compare(contest, entrants, sizes, tell, on_system=show_times)
+    with _progress(sizes) as (on_progress, show_times):
+        contenders = build_contenders(problem, names, file_plans, on_progress)
+        comparison = compare(problem, contenders, sizes, on_progress, on_system=show_times)
     if comparison.end_reason and err().is_terminal:
         err().print(f"{comparison.end_reason}: partial results follow")
-    kept = write_fastest(directory, comparison) if directory is not None else {}
-    drawn = plot if any(system.measurements for system in comparison.systems) else None
+    plan_files = write_fastest(directory, comparison) if directory is not None else {}
+    picture = plot if any(system.measurements for system in comparison.systems) else None
     rules = (
         write_tuner(comparison, tuner) if tuner is not None and not comparison.end_reason else None
     )
-    shown = compare_output(comparison, file_plans, kept, drawn, rules)
-    if drawn is not None:
-        systems, bound = chart_data(shown)
-        words = f"{shown.collective} on {shown.topology}"
-        chart = charts.comparison_chart(systems, bound, words, f"alpha {shown.alpha}", what)
-        charts.save_chart(chart, drawn, title=f"sccl: {words}")
+    output = compare_output(comparison, file_plans, plan_files, picture, rules)
+    if picture is not None:
+        systems, bound = chart_data(output)
+        words = f"{output.collective} on {output.topology}"
+        chart = charts.comparison_chart(systems, bound, words, f"alpha {output.alpha}", what)
+        charts.save_chart(chart, picture, title=f"sccl: {words}")
     if json:
-        print_output(shown)
+        print_output(output)
     else:
-        _print(out(), shown)
+        _print(out(), output)
     if comparison.end_reason:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
 def _split_names(words: Sequence[str] | None) -> list[str]:
-    """Return names that are given one by one, or several with commas between."""
+    """Return the names in words, which may contain several, separated by commas."""
     parts = (part.strip() for word in words or () for part in word.split(","))
     return [part for part in parts if part]
 
@@ -183,8 +183,8 @@ def _split_names(words: Sequence[str] | None) -> list[str]:
 @contextmanager
 def _progress(
     sizes: Sequence[int],
-) -> Iterator[tuple[Callable[[str], None], Callable[[SystemResult], None]]]:
-    """Show progress on a terminal: a status, and the times of each contender that is done.
+) -> Iterator[tuple[Callable[[str], None], Callable[[ContenderResult], None]]]:
+    """Show a status on a terminal, and the times of each finished contender.
 
     Yields:
         The functions that receive the status, and a contender.
@@ -193,7 +193,7 @@ def _progress(
         yield lambda _: None, lambda _: None
         return
 
-    def show_times(system: SystemResult) -> None:
+    def show_times(system: ContenderResult) -> None:
         """Print the times of a contender in one line."""
         times = system.measurements
         cells = [f"{float(times[size].us):10.4g}" if size in times else " " * 10 for size in sizes]
@@ -201,21 +201,21 @@ def _progress(
         err().print(line, markup=False, no_wrap=True, crop=True)
 
     head = "".join(f"{format_bytes(size):>10}" for size in sizes)
-    with progress_bar(err()) as tell:
+    with progress_bar(err()) as on_progress:
         err().print(f"{'time in us':20}{head}", markup=False, no_wrap=True, crop=True)
-        yield tell, show_times
+        yield on_progress, show_times
 
 
-def _print(console: Console, shown: CompareOutput) -> None:
+def _print(console: Console, output: CompareOutput) -> None:
     from sccl.comparison.comparison import NOT_REACHED  # noqa: PLC0415 - loads NumPy and the solvers
 
-    title = f"{shown.collective} on {single_line(shown.topology)}, alpha {shown.alpha}"
+    title = f"{output.collective} on {single_line(output.topology)}, alpha {output.alpha}"
     console.print(title, markup=False)
-    console.print(_winners_table(shown))
-    console.print(_systems_table(shown))
-    unreached = [single_line(system.name) for system in shown.systems if system.why == NOT_REACHED]
-    missing = [system for system in shown.systems if system.why and system.why != NOT_REACHED]
-    undefined = [s for s in missing if f" does not define {shown.collective}: " in str(s.why)]
+    console.print(_winners_table(output))
+    console.print(_systems_table(output))
+    unreached = [single_line(system.name) for system in output.systems if system.why == NOT_REACHED]
+    missing = [system for system in output.systems if system.why and system.why != NOT_REACHED]
+    undefined = [s for s in missing if f" does not define {output.collective}: " in str(s.why)]
     if missing:
         console.print("without results at some sizes:")
     for system in missing:
@@ -224,27 +224,27 @@ def _print(console: Console, shown: CompareOutput) -> None:
             console.print(text, markup=False, soft_wrap=True)
     if undefined:
         names = ", ".join(single_line(system.name) for system in undefined)
-        text = f"  not defined for {shown.collective}: {names}"
+        text = f"  not defined for {output.collective}: {names}"
         console.print(text, markup=False, soft_wrap=True)
-    measured = {system.name for system in shown.systems if system.times}
+    measured = {system.name for system in output.systems if system.times}
     for name, text in _METHODS.items():
         if name in measured:
             console.print(f"{name}: {text}", markup=False, soft_wrap=True)
-    if shown.ended:
-        console.print(f"[yellow]{shown.ended}: these are partial results.[/]")
+    if output.ended:
+        console.print(f"[yellow]{output.ended}: these are partial results.[/]")
     if unreached:
         console.print(f"not reached: {', '.join(unreached)}", markup=False, soft_wrap=True)
-    files = [size.file for size in shown.sizes if size.file]
+    files = [size.file for size in output.sizes if size.file]
     if files:
         folder = single_line(Path(files[0]).parent)
         console.print(f"{format_count(len(files), 'plan')} written to {folder}", markup=False)
-    if shown.tuner:
-        for note in shown.tuner.notes:
+    if output.tuner:
+        for note in output.tuner.notes:
             console.print(f"  {single_line(note)}", markup=False, soft_wrap=True)
-        prefix = f"rules written to {single_line(shown.tuner.file)}; to use them: "
-        console.print(f"{prefix}{single_line(shown.tuner.command)}", markup=False, soft_wrap=True)
-    if shown.plot:
-        console.print(f"picture: {single_line(shown.plot)}", markup=False, soft_wrap=True)
+        prefix = f"rules written to {single_line(output.tuner.file)}; to use them: "
+        console.print(f"{prefix}{single_line(output.tuner.command)}", markup=False, soft_wrap=True)
+    if output.plot:
+        console.print(f"picture: {single_line(output.plot)}", markup=False, soft_wrap=True)
 
 
 _METHODS = {
@@ -254,13 +254,13 @@ _METHODS = {
 """Descriptions of methods whose names are no verbs."""
 
 
-def _winners_table(shown: CompareOutput) -> Table:
+def _winners_table(output: CompareOutput) -> Table:
     table = Table("size")
     table.add_column("fastest")
     for name in ("time (us)", "GB/s", "bound (us)", "above"):
         table.add_column(name, justify="right")
     table.add_column("plan")
-    for size in shown.sizes:
+    for size in output.sizes:
         if size.winner is None or size.time_us is None:
             table.add_row(format_bytes(size.size_bytes), "-", "-", "-", f"{size.bound_us:.6g}")
             continue
@@ -276,21 +276,21 @@ def _winners_table(shown: CompareOutput) -> Table:
     return table
 
 
-def _systems_table(shown: CompareOutput) -> Table:
+def _systems_table(output: CompareOutput) -> Table:
     """Return a table of completion times divided by the fastest, with the best methods first."""
-    best = {size.size_bytes: size.time_us for size in shown.sizes}
+    best = {size.size_bytes: size.time_us for size in output.sizes}
     table = Table("method", title="completion time / fastest", title_justify="left")
     table.add_column("search", justify="right")
-    for size in shown.sizes:
+    for size in output.sizes:
         table.add_column(format_bytes(size.size_bytes), justify="right")
     rows = []
-    for system in shown.systems:
+    for system in output.systems:
         times = {row.size_bytes: row.time_us for row in system.times}
         if not times:
             continue
         ratios = [time / us for size, time in times.items() if (us := best[size])]
         cells = [
-            _ratio_text(times.get(size.size_bytes), best[size.size_bytes]) for size in shown.sizes
+            _ratio_text(times.get(size.size_bytes), best[size.size_bytes]) for size in output.sizes
         ]
         row = (escape(single_line(system.name)), f"{system.seconds:.2f} s", *cells)
         rows.append((sum(ratios) / max(1, len(ratios)), row))

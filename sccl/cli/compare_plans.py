@@ -30,7 +30,9 @@ def compare_plans(
     budget: Annotated[
         float, typer.Option(min=0, help="Budget of each search, in approximate seconds.")
     ] = 5.0,
-    chosen: Annotated[dict[str, Any], options.DerivedOptions.of(PlanOptions, "seed", "memory")],
+    plan_options: Annotated[
+        dict[str, Any], options.DerivedOptions.of(PlanOptions, "seed", "memory")
+    ],
     picture: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Picture: .html, .svg, .png, or .pdf."),
@@ -41,52 +43,52 @@ def compare_plans(
 
     Exit code 0: done, 2: bad input, 130: interrupted. The results so far are printed.
     """
-    workload, on = load_workload(file), resolve_fabric(fabric)
+    workload, resolved_fabric = load_workload(file), resolve_fabric(fabric)
     if picture is not None:
         charts.check_picture(picture)
-    settings = build_plan_settings(PlanOptions(budget=budget, **chosen))
-    about = escape(single_line(f"{workload.name} on {on.name}"))
+    settings = build_plan_settings(PlanOptions(budget=budget, **plan_options))
+    about = escape(single_line(f"{workload.name} on {resolved_fabric.name}"))
     with err().status(about) as status:
 
-        def tell(doing: str) -> None:
-            status.update(f"{about}: {escape(single_line(doing))}")
+        def show_status(activity: str) -> None:
+            status.update(f"{about}: {escape(single_line(activity))}")
 
         with name_file_in_errors(file):
-            shown = comparing_plans.compare_plans(
-                workload, on, settings, picture, tell, notify_first_compile
+            result = comparing_plans.compare_plans(
+                workload, resolved_fabric, settings, picture, show_status, notify_first_compile
             )
     if picture is not None:
-        periods = [(search.search, search.period_us) for search in shown.searches]
-        title = f"{shown.workload} on {shown.fabric}"
-        chart = charts.searches_chart(title, periods, shown.bound_us)
-        charts.save_chart(chart, picture, title=f"sccl: {shown.workload}")
+        periods = [(search.search, search.period_us) for search in result.searches]
+        title = f"{result.workload} on {result.fabric}"
+        chart = charts.searches_chart(title, periods, result.bound_us)
+        charts.save_chart(chart, picture, title=f"sccl: {result.workload}")
     if json:
-        print_output(shown)
+        print_output(result)
     else:
-        _print(shown)
-    if shown.ended:
+        _print(result)
+    if result.ended:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _print(shown: ComparePlansOutput) -> None:
+def _print(result: ComparePlansOutput) -> None:
     console = out()
-    title = escape(single_line(f"{shown.workload} on {shown.fabric}"))
+    title = escape(single_line(f"{result.workload} on {result.fabric}"))
     table = Table("Search", title=title, title_justify="left")
     for name in ("Period", "Gap", "Seconds"):
         table.add_column(name, justify="right")
     table.add_column("Description")
-    for search in shown.searches:
+    for search in result.searches:
         above = "-" if search.gap is None else format_gap(search.gap) if search.gap > 0 else "0"
         row = (search.search, format_duration(search.period_us), above, f"{search.seconds:.2f}")
         table.add_row(*row, escape(search.about))
     console.print(table)
-    lower_bound = format_duration(shown.bound_us)
+    lower_bound = format_duration(result.bound_us)
     console.print(
-        f"{format_count(shown.collectives, 'collective')}; lower bound {lower_bound} for plans of "
+        f"{format_count(result.collectives, 'collective')}; lower bound {lower_bound} for plans of "
         "these "
-        f"options ({escape(shown.binding)})"
+        f"options ({escape(result.binding)})"
     )
-    if shown.ended:
-        console.print(f"{shown.ended}: the others were not tried", markup=False)
-    if shown.file:
-        console.print(f"picture: {single_line(shown.file)}", markup=False, soft_wrap=True)
+    if result.ended:
+        console.print(f"{result.ended}: the others were not tried", markup=False)
+    if result.file:
+        console.print(f"picture: {single_line(result.file)}", markup=False, soft_wrap=True)

@@ -21,19 +21,19 @@ def doctor(json: options.Json = False) -> None:
 
     Exit code 0: the main job ('sccl pareto') works, 1: it does not.
     """
-    with err().status("trying"):
-        tried = examine_tools()
+    with err().status("testing tools"):
+        results = examine_tools()
     if json:
-        print_output(doctor_output(tried))
+        print_output(doctor_output(results))
     else:
-        _print(out(), tried)
-    raise typer.Exit(ExitCode.OK if is_usable(tried) else ExitCode.NO)
+        _print(out(), results)
+    raise typer.Exit(ExitCode.OK if is_usable(results) else ExitCode.NO)
 
 
-def _print(console: Console, tried: ToolResults) -> None:
+def _print(console: Console, results: ToolResults) -> None:
     table = Table("", "State", "Version", "For, or how to get it", box=None, pad_edge=False)
     group = ""
-    for tool, result in tried:
+    for tool, result in results:
         if tool.group != group:
             group = tool.group
             table.add_row(f"\n[bold]{group}[/]")
@@ -46,6 +46,6 @@ def _print(console: Console, tried: ToolResults) -> None:
     console.print(table)
     console.print(
         "\n[green]The main job can be done:[/] sccl pareto --collective allgather --topo dgx1"
-        if is_usable(tried)
+        if is_usable(results)
         else "\n[red]The main job can't be done:[/] cpsat does not work, see above"
     )

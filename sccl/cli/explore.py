@@ -44,9 +44,7 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
     play on a time axis. A training plan shows its streams, channels, and dependencies.
     """
     if output.suffix.lower() not in {".html", ".htm"}:
-        raise ParameterError(
-            f"{output} is to be a page, so its name has to end in .html; rename it"
-        )
+        raise ParameterError(f"{output} is not the name of a page: give one that ends in .html")
     check_can_write(output)
     training, rest = load_training_files(files)
     if training:
@@ -94,7 +92,7 @@ def _write_training_page(
     """Write the page of a training plan.
 
     Raises:
-        InputError: more is given beside it, or it fails verification.
+        InputError: Other files are given too, or the plan fails verification.
     """
     loaded = training[0]
     if len(training) > 1 or rest:

@@ -13,7 +13,7 @@ from sccl.training.files.fabrics import fabric_to_wire
 from sccl.view.text.training_text import budget_text, channels_table
 
 _MAX_SHOWN = 8
-"""Shared budgets that are shown."""
+"""Maximum number of shared budgets that are printed."""
 
 
 def list_fabrics(*, json: bool) -> None:

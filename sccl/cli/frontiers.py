@@ -58,12 +58,12 @@ class OutputTargets:
     """The outputs of a search.
 
     Attributes:
-        subject: the collective and machine.
-        folder: for the algorithms.
-        plot: the picture.
-        certificate: the folder of the proofs.
-        costs: the costs by which algorithms are compared.
-        json: whether only JSON is printed.
+        subject: Collective and machine.
+        folder: Folder for the algorithms. None: none.
+        plot: File for the picture. None: none.
+        certificate: Folder for the proofs. None: none.
+        costs: Costs by which algorithms are compared.
+        json: Whether only JSON is printed.
     """
 
     subject: CollectiveProblem
@@ -76,36 +76,36 @@ class OutputTargets:
     @classmethod
     def from_options(
         cls,
-        delivery: OutputOptions,
+        output_options: OutputOptions,
         subject: CollectiveProblem,
         max_steps: int | None,
         *,
         json: bool,
     ) -> OutputTargets:
-        """Return the outputs, after a check that they can be written, before any work.
+        """Return the outputs, after checking that they can be written.
 
         Raises:
-            InputError: a file or folder cannot be written, or nothing would be certified.
+            InputError: A file or folder cannot be written, or nothing can be certified.
         """
         topology, spec = subject.topology, subject.spec
-        costs = Costs.from_topology(topology, delivery.alpha_us, delivery.gb_per_s)
-        if delivery.plot:
+        costs = Costs.from_topology(topology, output_options.alpha_us, output_options.gb_per_s)
+        if output_options.plot:
             from sccl.view.charts import check_picture  # noqa: PLC0415 - few ask for a picture
 
-            check_picture(delivery.plot)
+            check_picture(output_options.plot)
         folder: AlgorithmFolder | None = None
-        if delivery.out_dir:
+        if output_options.out_dir:
             from sccl.synth.common.algorithm_folder import AlgorithmFolder  # noqa: PLC0415 - few keep algorithms
 
-            check_can_create(delivery.out_dir)
-            folder = AlgorithmFolder(delivery.out_dir)
-        if delivery.certify_dir:
+            check_can_create(output_options.out_dir)
+            folder = AlgorithmFolder(output_options.out_dir)
+        if output_options.certify_dir:
             from sccl.synth.allreduce.certify import require_certifiable  # noqa: PLC0415 - few certify
             from sccl.synth.common.claims import check_can_certify  # noqa: PLC0415
 
             require_certifiable(topology, spec, max_steps)
-            check_can_certify(delivery.certify_dir, topology, spec)
-        plot, certificate = delivery.plot, delivery.certify_dir
+            check_can_certify(output_options.certify_dir, topology, spec)
+        plot, certificate = output_options.plot, output_options.certify_dir
         return cls(subject, folder, plot, certificate, costs, json)
 
 
@@ -117,22 +117,21 @@ def write_outputs(
     """Save, print, certify and draw a frontier.
 
     Args:
-        write: writes the certificate into a folder, and reports progress to its second argument.
+        write: Function that writes the certificate into a folder, and reports progress to its
+            second argument.
 
     Raises:
         Exit: the search was interrupted. Then nothing is certified.
         InputError: an output cannot be written.
     """
     priced_frontier = replace(frontier, costs=outputs.costs)
-    start = output_head(
-        "frontier", question_digests(outputs.subject.topology, outputs.subject.spec)
-    )
+    head = output_head("frontier", question_digests(outputs.subject.topology, outputs.subject.spec))
     if outputs.folder:
-        outputs.folder.save_frontier(priced_frontier, start)
+        outputs.folder.save_frontier(priced_frontier, head)
     if outputs.json:
         from sccl.core.files.frontiers import frontier_to_plain  # noqa: PLC0415 - tables need no shapes of files
 
-        print_json(start | frontier_to_plain(priced_frontier))
+        print_json(head | frontier_to_plain(priced_frontier))
     else:
         print_frontier(out(), priced_frontier, outputs.subject.spec)
     interrupted = priced_frontier.is_interrupted

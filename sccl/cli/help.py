@@ -39,7 +39,7 @@ _RARE = (
 """Options that only ``--help-all`` lists."""
 
 _RARE_OF = {"synth taccl": ("steps",), "synth teccl": ("solver",)}
-"""Further ones of some verbs."""
+"""Further such options of some verbs."""
 
 _RARE_PANEL = "Options of"
 """Start of the titles of panels that only ``--help-all`` shows."""
@@ -137,7 +137,7 @@ def _panel_rank(parameter: Any, titles: list[str]) -> int:
 
 
 def _is_shortened(command: VerbCommand) -> bool:
-    """Return whether ``--help`` leaves something out."""
+    """Return whether ``--help`` is shorter than ``--help-all``."""
     short = _essentials(command)
     pairs: Any = zip(command.params, short.params, strict=True)
     return command.help != short.help or any(
@@ -146,8 +146,8 @@ def _is_shortened(command: VerbCommand) -> bool:
 
 
 def _help_all_option() -> Any:
-    def show(ctx: Any, _: Any, wanted: bool) -> None:
-        if wanted and not ctx.resilient_parsing:
+    def show(ctx: Any, _: Any, is_requested: bool) -> None:
+        if is_requested and not ctx.resilient_parsing:
             ctx.meta[_SHOW_ALL] = True
             typer.echo(ctx.get_help(), color=ctx.color)
             ctx.exit()

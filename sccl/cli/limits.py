@@ -22,12 +22,12 @@ from sccl.view.text.progress_notes import limit_note
 
 @report_errors
 def limits(
-    about: StepProblemOptions,
+    problem_options: StepProblemOptions,
     *,
     max_steps: options.MaxSteps = None,
     search: SearchOptions,
     timeout: options.LimitTimeout = None,
-    delivery: OutputOptions,
+    output_options: OutputOptions,
     json: options.Json = False,
 ) -> None:
     """Compute the lowest R/C for each number of steps, and algorithms that reach it.
@@ -37,9 +37,9 @@ def limits(
     Exit code 0: done, 2: bad input, 3: some limit is known only between bounds, 130: interrupted.
     """
     settings = build_settings(search, timeout)
-    subject = load_problem(about)
+    subject = load_problem(problem_options)
     topology, spec = subject.topology, subject.spec
-    outputs = OutputTargets.from_options(delivery, subject, max_steps, json=json)
+    outputs = OutputTargets.from_options(output_options, subject, max_steps, json=json)
     console = err()
     with console.status(escape(f"limits of {spec.name} on {topology.name}")):
         notify = (lambda _: None) if json else partial(_print_note, console)

@@ -36,7 +36,7 @@ def _wants_json(words: Sequence[str]) -> bool:
 def _report_usage_error(error: Any, words: Sequence[str]) -> int:
     """Print the error and the place of the help, and return the exit code."""
     message, context = error.format_message(), getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; the message is the help
+    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
         sys.stderr.write(message)
         return int(error.exit_code)
     from sccl.cli.report import ErrorReport  # noqa: PLC0415 - loads modules that only verbs need
@@ -51,7 +51,7 @@ def _report_usage_error(error: Any, words: Sequence[str]) -> int:
 
 
 class VerbGroup(TyperGroup):
-    """Verbs, and groups of verbs. A verb is loaded when it is called and not when it is listed."""
+    """Verbs and groups of verbs. A verb is loaded when it is called, not when it is listed."""
 
     def __init__(self, path: str = "", default: str | None = None, **attrs: Any) -> None:
         super().__init__(**attrs)
@@ -174,8 +174,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"sccl {sccl.__version__}")
         raise typer.Exit
 

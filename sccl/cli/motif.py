@@ -66,15 +66,17 @@ def motif(
             table.add_row(*map(escape, row))
         out().print(table)
         return
-    asked = recipe or "whole"
-    made = motif_output(collective, asked, ranks, size=size, item_bytes=item_bytes, root=root)
+    recipe_text = recipe or "whole"
+    output = motif_output(
+        collective, recipe_text, ranks, size=size, item_bytes=item_bytes, root=root
+    )
     if json:
-        print_output(made)
+        print_output(output)
         return
-    out().print(_motif_table(made))
+    out().print(_motif_table(output))
     line = (
-        f"{made.recipe} splits {made.collective} among {made.ranks} ranks into "
-        f"{format_count(len(made.motifs), 'motif')}, verified in every order that their "
+        f"{output.recipe} splits {output.collective} among {output.ranks} ranks into "
+        f"{format_count(len(output.motifs), 'motif')}, verified in every order that their "
         "dependencies allow"
     )
     out().print(line, markup=False, soft_wrap=True)
@@ -87,12 +89,12 @@ def _groups_text(part: MotifPart) -> str:
     return f"{' + '.join(texts)} ranks"
 
 
-def _motif_table(made: MotifOutput) -> Table:
-    channels = any(part.channel for part in made.motifs)
+def _motif_table(output: MotifOutput) -> Table:
+    channels = any(part.channel for part in output.motifs)
     table = Table("Motif", "Collective", "Groups", "Bytes of a rank", "After")
     if channels:
         table.add_column("Channel")
-    for part in made.motifs:
+    for part in output.motifs:
         row = [str(part.number), part.collective, _groups_text(part), format_bytes(part.rank_bytes)]
         row.append(", ".join(map(str, part.after)) or "-")
         table.add_row(*row, *([escape(part.channel)] if channels else []))

@@ -109,14 +109,14 @@ Output = Annotated[Path | None, typer.Option("-o", "--output", help="File for th
 T = TypeVar("T")
 
 Completer = Callable[[str], list[tuple[str, str]]]
-"""From the start of a word to the words it can become, each with a line of help."""
+"""Function from the start of a word to its completions, each with a line of help."""
 
 
 def check_writable(path: Path | None) -> Path | None:
-    """Return ``path`` if a file can be written there, so that no work is lost for want of a folder.
+    """Return ``path`` after checking that a file can be written there.
 
     Raises:
-        InputError: its folder does not exist, or it is a folder itself.
+        InputError: Its folder does not exist, or it is a folder itself.
     """
     if path is not None:
         check_can_write(path)
@@ -124,18 +124,18 @@ def check_writable(path: Path | None) -> Path | None:
 
 
 def reject_options(values: Mapping[str, object], why: str) -> None:
-    """Reject measurement options where nothing is measured.
+    """Reject options of a measurement if nothing is measured.
 
     Args:
-        values: option values by name. None: not given.
-        why: the option that prevents a measurement, and its effect.
+        values: Option values by name. None: not given.
+        why: Option that prevents a measurement, and its effect.
 
     Raises:
-        ParameterError: one was given.
+        ParameterError: An option was given.
     """
     flags = [f"--{name}" for name, value in values.items() if value is not None]
     if flags:
-        raise ParameterError(f"{flags[0]} is about measuring, and {why}: leave one of the two out")
+        raise ParameterError(f"{flags[0]} sets a measurement, and {why}: leave one of the two out")
 
 
 # --- groups of options ---------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def option_parameter(option: OptionField, **more: Any) -> Parameter:
         kind = Path
     hint = kind | None if option.is_optional else kind
     flag = "--" + option.name.replace("_", "-")
-    names = (flag,) if kind is bool and default is False else ()  # without its opposite
+    names = (flag,) if kind is bool and default is False else ()  # without the opposite flag
     text = typer.Option(*names, help=option.help, show_default=option.default_help or True, **more)
     return Parameter(
         option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, text]
@@ -215,12 +215,12 @@ def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(verb)
     def call(**values: Any) -> T:
-        """Make the values of the groups, and call the verb with them."""
-        made = {
+        """Call the verb with the values of its groups."""
+        group_values = {
             name: make(**{member: values.pop(member) for member in members})
             for name, make, members in groups
         }
-        return verb(**made, **values)
+        return verb(**group_values, **values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -266,8 +266,8 @@ def complete_topology(incomplete: str) -> list[tuple[str, str]]:
     from sccl.topo import catalogue_names, topology_makers  # noqa: PLC0415 - only shells ask
 
     machines = [(name, "a machine of the catalogue") for name in catalogue_names()]
-    made = [(g.example, g.description) for g in topology_makers()]
-    return _filter_by_prefix([*machines, *made, *_matching_files(incomplete)], incomplete)
+    examples = [(g.example, g.description) for g in topology_makers()]
+    return _filter_by_prefix([*machines, *examples, *_matching_files(incomplete)], incomplete)
 
 
 def complete_collective(incomplete: str) -> list[tuple[str, str]]:
@@ -283,7 +283,7 @@ def complete_file(incomplete: str) -> list[tuple[str, str]]:
 
 
 def _matching_files(incomplete: str) -> list[tuple[str, str]]:
-    """Return folders and JSON files: shells offer no files of their own beside words."""
+    """Return folders and JSON files, because shells add no files to completed words."""
     typed = incomplete.rpartition("/")[2]
     folder = incomplete.removesuffix(typed)
     matches = sorted(Path(folder).glob(f"{escape(typed)}*"))

@@ -1,4 +1,4 @@
-"""``sccl pareto``: the main job."""
+"""``sccl pareto``: the Pareto frontier of latency and bandwidth."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @report_errors
 def pareto(
-    about: StepProblemOptions,
+    problem_options: StepProblemOptions,
     *,
     covered: SweepRange,
     search: SearchOptions,
     timeout: options.SweepTimeout = None,
     workers: WorkerOptions,
-    kept: StoreOptions,
-    delivery: OutputOptions,
+    storage: StoreOptions,
+    output_options: OutputOptions,
     json: options.Json = False,
 ) -> None:
     """Find the Pareto frontier of steps (latency) and R/C (bandwidth), with proofs.
@@ -50,9 +50,9 @@ def pareto(
     Exit code 0: done, 2: bad input, 3: some candidate stayed open, 130: interrupted.
     """
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
-    settings = build_settings(search, seconds, kept, workers)
-    subject = load_problem(about)
-    outputs = OutputTargets.from_options(delivery, subject, covered.max_steps, json=json)
+    settings = build_settings(search, seconds, storage, workers)
+    subject = load_problem(problem_options)
+    outputs = OutputTargets.from_options(output_options, subject, covered.max_steps, json=json)
     with _progress(quiet=json) as notify:
         frontier = find_frontier(
             subject.topology, subject.spec, covered, settings, folder=outputs.folder, notify=notify
@@ -72,7 +72,7 @@ def _progress(*, quiet: bool) -> Iterator[ProgressNotes]:
     console = err()
 
     def line(text: str) -> None:
-        """Print a line, unless none are wanted."""
+        """Print a line, unless only JSON is printed."""
         if not quiet:
             console.print(text, markup=False)
 

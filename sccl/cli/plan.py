@@ -48,7 +48,7 @@ def plan(
     file: File,
     *,
     fabric: FabricName,
-    chosen: PlanOptions,
+    plan_options: PlanOptions,
     options_only: Annotated[
         bool,
         typer.Option(
@@ -67,37 +67,41 @@ def plan(
 
     Exit code 0: found, 2: bad input, 130: interrupted. The best plan so far is kept.
     """
-    if options_only and chosen.merge is not None:
+    if options_only and plan_options.merge is not None:
         raise ParameterError(
             "--merge is for plans, and --options-only makes none: leave out one of them"
         )
-    workload, on = load_workload(file), resolve_fabric(fabric)
-    settings = build_plan_settings(chosen)
+    workload, resolved_fabric = load_workload(file), resolve_fabric(fabric)
+    settings = build_plan_settings(plan_options)
     options.check_writable(output)
-    about = escape(single_line(f"{workload.name} on {on.name}"))
+    about = escape(single_line(f"{workload.name} on {resolved_fabric.name}"))
     with err().status(about) as status:
 
-        def tell(doing: str, period_us: float | None, bound_us: float | None) -> None:
+        def show_status(activity: str, period_us: float | None, bound_us: float | None) -> None:
             status.update(
-                f"{about}, {escape(single_line(doing))}{_progress_text(period_us, bound_us)}"
+                f"{about}, {escape(single_line(activity))}{_progress_text(period_us, bound_us)}"
             )
 
-        quiet = (lambda *_: None) if json else tell
+        quiet = (lambda *_: None) if json else show_status
         with name_file_in_errors(file):
             if options_only:
-                offered = enumerate_options(workload, on, settings, quiet, notify_first_compile)
+                offered = enumerate_options(
+                    workload, resolved_fabric, settings, quiet, notify_first_compile
+                )
             else:
-                planned = plan_training(workload, on, settings, quiet, notify_first_compile)
+                planned = plan_training(
+                    workload, resolved_fabric, settings, quiet, notify_first_compile
+                )
     if options_only:
         _print_offered(offered, output, json=json)
         return
     if output is not None:
         write_training_plan(output, planned.plan)
-    shown = planning_output(planned, output)
+    result = planning_output(planned, output)
     if json:
-        print_output(shown)
+        print_output(result)
     else:
-        _print(shown, merging=chosen.merge is not None)
+        _print(result, merging=plan_options.merge is not None)
     if planned.end_reason:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
@@ -127,44 +131,45 @@ def _progress_text(period_us: float | None, bound_us: float | None) -> str:
     return text
 
 
-def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
+def _print(result: TrainingPlanOutput, *, merging: bool) -> None:
     console = out()
-    title = escape(single_line(f"{shown.workload} on {shown.fabric}"))
+    title = escape(single_line(f"{result.workload} on {result.fabric}"))
     console.print(
-        f"{title}: [bold]{format_duration(shown.period_us)}[/] per iteration "
-        f"({format_count(shown.collectives, 'collective')}, {format_count(shown.motifs, 'motif')}, "
-        f"{shown.seconds:.2f} s, seed {shown.seed})"
+        f"{title}: [bold]{format_duration(result.period_us)}[/] per iteration "
+        f"({format_count(result.collectives, 'collective')}, "
+        f"{format_count(result.motifs, 'motif')}, "
+        f"{result.seconds:.2f} s, seed {result.seed})"
     )
-    if shown.compilation_seconds:
+    if result.compilation_seconds:
         console.print(
-            f"of these, {shown.compilation_seconds:.2f} s went into compilation at the first use, "
+            f"of these, {result.compilation_seconds:.2f} s went into compilation at the first use, "
             "which --budget does not count"
         )
-    if shown.merged:
-        console.print(f"{format_count(shown.merged, 'collective')} are sent as one with others")
-    if shown.gap is None:
+    if result.merged:
+        console.print(f"{format_count(result.merged, 'collective')} are sent as one with others")
+    if result.gap is None:
         console.print("no lower bound is known, so the gap is unknown")
     else:
-        met = "[green]lower bound attained[/]" if shown.proved else f"gap {format_gap(shown.gap)}"
+        met = "[green]lower bound attained[/]" if result.proved else f"gap {format_gap(result.gap)}"
         console.print(
-            f"lower bound {format_duration(shown.bound_us)} for plans of these options "
-            f"({escape(shown.binding)}): {met}"
+            f"lower bound {format_duration(result.bound_us)} for plans of these options "
+            f"({escape(result.binding)}): {met}"
         )
-        if merging and not shown.proved:
+        if merging and not result.proved:
             console.print(
                 "with --merge the bound counts each collective by its smallest share of a merge, "
                 "so it is lower than without"
             )
-    gain = 1 - shown.period_us / shown.baseline_us if shown.baseline_us else 0.0
+    gain = 1 - result.period_us / result.baseline_us if result.baseline_us else 0.0
     console.print(
-        f"gain {gain:.1%}: {format_duration(shown.baseline_us)} as submitted, each collective by "
+        f"gain {gain:.1%}: {format_duration(result.baseline_us)} as submitted, each collective by "
         "its fastest option"
     )
-    if shown.ended:
-        console.print(f"{shown.ended}: this is the best plan so far", markup=False)
-    if shown.file:
-        name = single_line(quote(shown.file))
-        where = f"written to {single_line(shown.file)}; look at it with: sccl plot {name}"
+    if result.ended:
+        console.print(f"{result.ended}: this is the best plan so far", markup=False)
+    if result.file:
+        name = single_line(quote(result.file))
+        where = f"written to {single_line(result.file)}; look at it with: sccl plot {name}"
     else:
         where = "not written: add -o FILE"
     console.print(where, markup=False, soft_wrap=True)

@@ -79,20 +79,20 @@ def plot(
     if output:
         charts.check_picture(output)
     loaded = load_sources(sources, what)
-    wanted = what or default_chart(loaded)
-    if wanted is not ChartKind.TIME and (alpha_us, gb_per_s) != (None, None):
+    chart_kind = what or default_chart(loaded)
+    if chart_kind is not ChartKind.TIME and (alpha_us, gb_per_s) != (None, None):
         raise ParameterError(
             "--alpha-us and --gb-per-s apply to --what time only: add --what time, or leave them "
             "out"
         )
-    chart, name = _build_chart(loaded, wanted, alpha_us, gb_per_s)
+    chart, name = _build_chart(loaded, chart_kind, alpha_us, gb_per_s)
     path = output or Path(f"{name}.svg")
     charts.save_chart(chart, path, title=f"sccl: {name}")
     if json:
         digests = source_digests(sources)
-        print_output(PlotOutput(inputs=digests, what=wanted.value, file=str(path)))
+        print_output(PlotOutput(inputs=digests, what=chart_kind.value, file=str(path)))
     else:
-        out().print(f"{wanted.value}: {escape(single_line(path))}", soft_wrap=True)
+        out().print(f"{chart_kind.value}: {escape(single_line(path))}", soft_wrap=True)
 
 
 def draw_frontier(
@@ -108,10 +108,10 @@ def draw_frontier(
     if not any(curve.points for curve in frontiers):
         console.print(f"{single_line(path)} is not written: there is no point", markup=False)
         return
-    drawn = [charts.frontier_chart(frontiers)]
+    parts = [charts.frontier_chart(frontiers)]
     if sum(len(curve.points) for curve in frontiers) <= charts.MAX_TIMES:
-        drawn.append(charts.time_chart(frontiers, least_us=lower_bound))
-    charts.save_chart(charts.stack_charts(drawn), path, title=f"sccl: {frontier.name}")
+        parts.append(charts.time_chart(frontiers, least_us=lower_bound))
+    charts.save_chart(charts.stack_charts(parts), path, title=f"sccl: {frontier.name}")
     if not quiet:
         console.print(f"picture: {single_line(path)}", markup=False, soft_wrap=True)
 
@@ -133,9 +133,9 @@ def _build_chart(
     if len(trained) == len(sources):  # their panels share scales
         chart, name = _training_chart(trained, view)
         return chart, slugify(f"{name} {view.value}")
-    drawn = [_single_chart(source, view) for source in sources]
-    name = slugify(f"{drawn[0][1]} {view.value}")
-    return charts.stack_charts([chart for chart, _ in drawn]) if len(drawn) > 1 else drawn[0][
+    parts = [_single_chart(source, view) for source in sources]
+    name = slugify(f"{parts[0][1]} {view.value}")
+    return charts.stack_charts([chart for chart, _ in parts]) if len(parts) > 1 else parts[0][
         0
     ], name
 

@@ -39,7 +39,7 @@ from sccl.view import charts
 if TYPE_CHECKING:
     from sccl.topo.profiles.measured_machine import CostInterval
 
-_ALIKE, _MISFIT = 0.1, 0.5  # as topo/profiles has them, which loads NumPy
+_ALIKE, _MISFIT = 0.1, 0.5  # as in topo/profiles, which loads NumPy
 
 Ranks = Annotated[
     int | None,
@@ -112,7 +112,10 @@ def profile(
     ] = RepetitionStatistic.MIN,
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the machine.", show_default="the file's or the measured value"),
+        typer.Option(
+            help="Name of the machine.",
+            show_default="the file's, or derived from --topo or --ranks",
+        ),
     ] = None,
     save: Save = None,
     output: Annotated[
@@ -141,12 +144,12 @@ def profile(
     if plot:
         charts.check_picture(plot)
     if measurements is None:
-        asked = size or SIZES, chunks or COUNTS, REPEAT if repeat is None else repeat
+        trial_settings = size or SIZES, chunks or COUNTS, REPEAT if repeat is None else repeat
         if gpus:
             _reject_mpi_options({"ranks": ranks, "mpi": mpi})
-            measured = _measure_gpus(machine, asked, name)
+            measured = _measure_gpus(machine, trial_settings, name)
         else:
-            measured = _measure(ranks, machine, asked, mpi, name)
+            measured = _measure(ranks, machine, trial_settings, mpi, name)
         if save:
             save_measurements(measured, save)
     else:
@@ -154,35 +157,35 @@ def profile(
         values |= {"gpus": gpus or None, "save": save}
         options.reject_options(values, "--measurements gives the measured values")
         measured = read_measurements(measurements, machine, name)
-    made = fit_profile(measured, machine, alike, max_misfit, take)
+    link_profile = fit_profile(measured, machine, alike, max_misfit, take)
     if plot:
-        _draw(made, plot)
+        _draw(link_profile, plot)
     if output:
-        write_measured(made, output)
+        write_measured(link_profile, output)
     if json:
         print_output(
             profile_output(
-                made, machine, measurements=measurements or save, file=output, picture=plot
+                link_profile, machine, measurements=measurements or save, file=output, picture=plot
             )
         )
     else:
-        _print(made)
+        _print(link_profile)
         _print_files({"timings": save, "machine": output, "picture": plot})
 
 
 def _measure(
     ranks: int | None,
     machine: Topology | None,
-    asked: tuple[str, str, int],
+    trial_settings: tuple[str, str, int],
     mpi: Path | None,
     name: str | None,
 ) -> Measurements:
-    trial = build_link_trial(ranks, machine, *asked)
+    trial = build_link_trial(ranks, machine, *trial_settings)
     library, console = find_mpi(mpi), err()
     with console.status("measuring") as status:
 
         def notify(text: str) -> None:
-            """Say on a terminal what is being done, elsewhere nothing but the beginning."""
+            """Show the current activity."""
             status.update(escape(text))
 
         console.print(
@@ -205,34 +208,40 @@ def _reject_mpi_options(values: dict[str, object]) -> None:
 
 
 def _measure_gpus(
-    machine: Topology | None, asked: tuple[str, str, int], name: str | None
+    machine: Topology | None, trial_settings: tuple[str, str, int], name: str | None
 ) -> Measurements:
     console = err()
     with console.status("measuring") as status:
-        return measure_gpus(machine, asked, name, lambda text: status.update(escape(text)))
+        return measure_gpus(machine, trial_settings, name, lambda text: status.update(escape(text)))
 
 
-def _draw(made: LinkProfile, path: Path) -> None:
-    from sccl.view.charts.link_times import profile_chart  # noqa: PLC0415 - the charts, where drawn
+def _draw(link_profile: LinkProfile, path: Path) -> None:
+    from sccl.view.charts.link_times import profile_chart  # noqa: PLC0415 - charts are slow to load
 
-    charts.save_chart(profile_chart(made), path, title=f"sccl: {made.topology.name}")
+    charts.save_chart(
+        profile_chart(link_profile), path, title=f"sccl: {link_profile.topology.name}"
+    )
 
 
-def _print(made: LinkProfile) -> None:
+def _print(link_profile: LinkProfile) -> None:
     console = out()
-    table = Table(title=escape(f"{single_line(made.topology.name)}: links by their measurements"))
+    table = Table(title=escape(f"{single_line(link_profile.topology.name)}: measured links"))
     table.add_column("link")
-    heads = ("alpha, us", "95 %", "GB/s", "95 %", "missed by", "cost")
+    heads = ("alpha, us", "95 %", "GB/s", "95 %", "misfit", "cost")
     for head in heads:
         table.add_column(head, justify="right")
-    for fit in made.fits:
+    for fit in link_profile.fits:
         alpha = f"{fit.alpha_us.value:.3g}", _interval_text(fit.alpha_us)
         rate = f"{fit.gb_per_s.value:.3g}", _interval_text(fit.gb_per_s)
         table.add_row(
-            f"{fit.src}->{fit.dst}", *alpha, *rate, f"{fit.misfit:.1%}", str(made.cost_of(fit) + 1)
+            f"{fit.src}->{fit.dst}",
+            *alpha,
+            *rate,
+            f"{fit.misfit:.1%}",
+            str(link_profile.cost_of(fit) + 1),
         )
     console.print(table)
-    for number, cost in enumerate(made.costs, start=1):
+    for number, cost in enumerate(link_profile.costs, start=1):
         links = format_count(len(cost.edges), "link")
         text = f"cost {number}: alpha {cost.alpha_us:g} us, {cost.gb_per_s:g} GB/s ({links})"
         console.print(text, soft_wrap=True)

@@ -45,7 +45,7 @@ _VERBS = {
     "store": "doctor cache",
     "smt2": "solve",
 }
-"""New words of a verb by its old ones."""
+"""New names of verbs by their old names."""
 
 _REMOVED = {
     "lab": "is now python -m benchmarks.lab (from a checkout)",
@@ -90,7 +90,7 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
     "doctor cache clear": _DELETE,
     "smt2": {"-o": "--smt2", "--output": "--smt2"},
 }
-"""New options by their old names, of a verb's new words, or of old ones that need others."""
+"""New options by old options, by verb: its new name, or an old name if its options differ."""
 
 
 def describe_removed_verb(words: Sequence[str]) -> str | None:
@@ -100,13 +100,13 @@ def describe_removed_verb(words: Sequence[str]) -> str | None:
 
 
 def replace_old_names(words: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return a command line in today's names.
+    """Return a command line with current names.
 
     Args:
         words: The command line after ``sccl``.
 
     Returns:
-        The words, and a note that names the new command, or None if nothing changed.
+        The words, and a note that names the new command. None: nothing changed.
     """
     end = words.index("--") if "--" in words else len(words)
     ours, rest = list(words[:end]), list(words[end:])

@@ -1,4 +1,4 @@
-"""Exit codes, error sentences and consoles, the same for every verb."""
+"""Exit codes, error messages, and consoles of all verbs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PLAIN_WIDTH = 160
-"""Columns for tables that go to a file or a pipe, where nothing is there to wrap for."""
+"""Width of tables in files and pipes, in columns."""
 
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -52,14 +52,14 @@ class ExitCode(IntEnum):
     OK = 0
     """Sat, or done."""
     NO = 1
-    """Unsat, or the judge rejects."""
+    """Unsat, or verification failed."""
     BAD_INPUT = 2
     UNKNOWN = 3
     """A solver gave up, or a frontier has open candidates."""
     FAILED = 4
-    """A solver broke, or a result failed the judge or is below a proved bound: a defect."""
+    """A defect: a solver failed, or a result failed verification or contradicts a bound."""
     INTERRUPTED = 130
-    """By Ctrl-C. SIGTERM is 143 and SIGHUP 129: 128 and the signal (``signals.exit_code``)."""
+    """Ctrl-C. SIGTERM is 143 and SIGHUP 129: 128 plus the signal (``signals.exit_code``)."""
     CLOSED_PIPE = 141
 
 
@@ -82,7 +82,7 @@ class _Console(Console):
     """
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return text without control characters, but for the ends of lines."""
+        """Return text with visible control characters, except line ends."""
         return super().render_str(visible(text), **options)
 
     def status(self, status: RenderableType, **options: Any) -> Status:
@@ -96,7 +96,7 @@ class _Console(Console):
 
 
 def visible(text: str) -> str:
-    """Return text in which control characters are spelled out, as Python does."""
+    """Return text with control characters escaped, as in Python."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
@@ -135,7 +135,7 @@ def print_file(text: str) -> None:
 
 
 def notify_first_compile() -> None:
-    """Say on a terminal why this takes longer than it will the next time."""
+    """Print on a terminal that code is compiled before its first use."""
     if err().is_terminal:
         err().print(
             "compiling before the first use, which takes some seconds; the result is cached on disk"
@@ -148,11 +148,11 @@ def print_output(output: Output) -> None:
 
 
 _printed: list[bool] = []
-"""Whether the verb that runs has printed its JSON: then a failure adds none to it."""
+"""Not empty if the running verb has printed its JSON. A failure then prints no second document."""
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Return plain values without halves of characters, which names of files may hold."""
+    """Return plain values with surrogates escaped, which file names may contain."""
     if isinstance(value, str):
         return _SURROGATES.sub(lambda half: ascii(half[0])[1:-1], value)
     if isinstance(value, dict):
@@ -166,7 +166,7 @@ def _without_surrogates(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """The report of a failure: a word in a color, a sentence, and the exit code."""
+    """The report of a failure: a colored prefix, a sentence, and the exit code."""
 
     kind: str
     word: str
@@ -216,7 +216,7 @@ def _classify(error: Exception | KeyboardInterrupt) -> ErrorReport:
         text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         return ErrorReport(kind, _FAILED, text, ExitCode.FAILED)
     if isinstance(error, MemoryError):
-        text = f"out of memory{_size_note(error)}: ask for less, or give it more memory"
+        text = f"out of memory{_size_note(error)}: reduce the problem, or give it more memory"
         return ErrorReport(kind, _FAILED, text, ExitCode.FAILED)
     text = f"{kind}: {error}; this is a defect of sccl, please report it with the command you ran"
     return ErrorReport(kind, _FAILED, text, ExitCode.FAILED)
@@ -224,7 +224,7 @@ def _classify(error: Exception | KeyboardInterrupt) -> ErrorReport:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print sccl's warnings as one line each, and leave others unchanged."""
+    """Print sccl's warnings as one line each. Others are unchanged."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", ScclWarning)
         usual = warnings.showwarning
@@ -262,7 +262,7 @@ def report_errors(verb: Callable[..., T]) -> Callable[..., T]:
 
     @functools.wraps(command)
     def run(**arguments: Any) -> T:
-        """Run the verb, and turn how it ends into an exit code."""
+        """Run the verb, and convert its errors to exit codes."""
         json = bool(arguments.get("json"))
         _printed.clear()
         try:

@@ -35,7 +35,7 @@ from sccl.view import charts
 
 @report_errors
 def robust(
-    about: StepProblemOptions,
+    problem_options: StepProblemOptions,
     *,
     part: Annotated[
         list[FailingPart] | None,
@@ -48,7 +48,7 @@ def robust(
     search: SearchOptions,
     timeout: options.SweepTimeout = None,
     workers: WorkerOptions,
-    kept: StoreOptions,
+    storage: StoreOptions,
     plot: Annotated[
         Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
     ] = None,
@@ -62,27 +62,27 @@ def robust(
     Exit code 0: done, 2: bad input, 3: some candidate stayed open, 130: interrupted.
     """
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
-    settings = build_settings(search, seconds, kept, workers)
+    settings = build_settings(search, seconds, storage, workers)
     if plot is not None:
         charts.check_picture(plot)
-    machine = about.machine()
-    collective, root = about.collective_and_root(machine)
-    question = RobustnessProblem(
+    machine = problem_options.machine()
+    collective, root = problem_options.collective_and_root(machine)
+    problem = RobustnessProblem(
         machine=machine,
-        subject=load_problem(about),
+        subject=load_problem(problem_options),
         collective=collective,
         root=root,
         parts=tuple(part or (FailingPart.LINKS, FailingPart.RANKS)),
         covered=SweepRange(None, max_steps, None),
         settings=settings,
     )
-    title = escape(single_line(f"{question.subject.spec.name} on {machine.name}"))
+    title = escape(single_line(f"{problem.subject.spec.name} on {machine.name}"))
     with err().status(title) as status:
 
-        def tell(doing: str) -> None:
-            status.update(f"{title}: {escape(single_line(doing))}")
+        def show_status(activity: str) -> None:
+            status.update(f"{title}: {escape(single_line(activity))}")
 
-        result = analyze_robustness(question, tell)
+        result = analyze_robustness(problem, show_status)
     if plot is not None:
         result = msgspec.structs.replace(result, file=str(plot))
         _draw(result, plot)

@@ -114,18 +114,18 @@ def _show_extract(
     """Extract transfers of a schedule, and write or list them."""
     options.check_writable(output)
     with share_bar(err(), single_line(file)) as bar:
-        taken = extract_part(file, chunk, rank, span_us, bar)
-    shown = part_output(file, taken, output)
+        extracted = extract_part(file, chunk, rank, span_us, bar)
+    result = part_output(file, extracted, output)
     if json:
-        print_output(shown)
+        print_output(result)
         return
     console = out()
     line = (
-        f"{shown.collective} on {single_line(shown.topology)}: "
-        f"{format_count(shown.sends, 'transfer')}"
+        f"{result.collective} on {single_line(result.topology)}: "
+        f"{format_count(result.sends, 'transfer')}"
     )
-    kept = f"written to {single_line(output)}" if output else "not written: add -o FILE"
-    console.print(f"{line} of {shown.of}, {kept}", markup=False, soft_wrap=True)
+    file_note = f"written to {single_line(output)}" if output else "not written: add -o FILE"
+    console.print(f"{line} of {result.of}, {file_note}", markup=False, soft_wrap=True)
 
 
 def _show_workload(file: Path, *, json: bool) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sccl.comparison.simulation_output import PathPart, RunPart, SimulatedPart
 
 _ENDS = 8
-"""Transfers of a critical path that are printed of its beginning, and of its end: JSON has all."""
+"""Number of printed transfers at each end of a critical path. JSON has all."""
 
 Files = Annotated[
     list[Path],
@@ -123,7 +123,7 @@ def simulate(
         charts.check_picture(plot)
 
     sizes = [None] if size is None else parse_sizes(size)
-    terms = SimulationSettings(alpha, stepping, alpha_us, gb_per_s)
+    settings = SimulationSettings(alpha, stepping, alpha_us, gb_per_s)
     sources = load_sources(files, topo)
     if together and len(sources) < 2:
         raise ParameterError(
@@ -132,16 +132,16 @@ def simulate(
     if plot and not together:
         check_lines(len(sources))
     is_single = len(sizes) == 1 and (together or len(sources) == 1)
-    runs, drawn = [], []
+    runs, charted_runs = [], []
     with share_bar(err(), "simulating") as bar:
-        for run in run_simulations(sources, sizes, terms, at_once=together, on_progress=bar):
+        for run in run_simulations(sources, sizes, settings, at_once=together, on_progress=bar):
             runs.append(build_run_part(run))
             if plot:
-                drawn.append(chart_run(run, is_single=is_single))
+                charted_runs.append(chart_run(run, is_single=is_single))
     if plot:
-        charts.save_chart(simulation_chart(drawn, runs), plot, title="sccl: simulation")
+        charts.save_chart(simulation_chart(charted_runs, runs), plot, title="sccl: simulation")
     if json:
-        print_output(simulate_output(sources, runs, terms, plot))
+        print_output(simulate_output(sources, runs, settings, plot))
     elif len(runs) == 1:
         _print(out(), runs[0])
     else:
@@ -168,9 +168,9 @@ def _print(console: Console, run: RunPart) -> None:
 
 def _print_collective(console: Console, part: SimulatedPart) -> None:
     title = escape(f"{_part_name(part)}: {part.collective} on {single_line(part.topology)}")
-    of = f" of {format_bytes(part.chunk_bytes)}" if part.chunk_bytes else ""
+    chunk_size = f" of {format_bytes(part.chunk_bytes)}" if part.chunk_bytes else ""
     console.print(
-        f"{title}, {format_bytes(part.size_bytes)} in C={part.chunks}{of}: "
+        f"{title}, {format_bytes(part.size_bytes)} in C={part.chunks}{chunk_size}: "
         f"[bold]{format_us(part.finish_us)}[/], {part.algorithm_gb_per_s:.4g} GB/s (size / time)",
         soft_wrap=True,
     )
@@ -204,7 +204,7 @@ def _print_path(console: Console, run: RunPart) -> None:
     path = run.critical_path
     several = len(run.collectives) > 1
     console.print(f"critical path, {format_count(len(path), 'transfer')}:")
-    shown = [*enumerate(path)]
+    steps = [*enumerate(path)]
     cut = len(path) > 2 * _ENDS + 1
     table = Table(box=None, pad_edge=False, show_edge=False)
     for name in ("from (us)", "to (us)"):
@@ -212,7 +212,7 @@ def _print_path(console: Console, run: RunPart) -> None:
     table.add_column("chunk", justify="right")
     for name in ("link", "reason", *(("file",) if several else ())):
         table.add_column(name)
-    for i, step in shown[:_ENDS] + shown[-_ENDS:] if cut else shown:
+    for i, step in steps[:_ENDS] + steps[-_ENDS:] if cut else steps:
         if cut and i == len(path) - _ENDS:
             table.add_row("...", "...", "", "", f"{len(path) - 2 * _ENDS} more (--json has all)")
         times = f"{step.start_us:.6g}", f"{step.until_us:.6g}"

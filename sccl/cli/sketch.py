@@ -100,9 +100,9 @@ def sketch(
 def _fit_text(fit: FittedSketch | None, chunks: SketchedChunks | None) -> str:
     if fit is None:
         return "; --topo MACHINE checks whether it fits one"
-    left = sum(route.factor > 0 for route in fit.routes)
+    permitted = sum(route.factor > 0 for route in fit.routes)
     text = (
-        f"; it fits {fit.topology.name}: it permits {left} of {len(fit.routes)} routes, "
+        f"; it fits {fit.topology.name}: it permits {permitted} of {len(fit.routes)} routes, "
         f"{format_count(fit.symmetries, 'symmetry').replace('symmetrys', 'symmetries')}"
     )
     if chunks is None:

@@ -1,4 +1,4 @@
-"""``sccl solve``: one question, one answer."""
+"""``sccl solve``: whether an algorithm with C chunks, S steps, and R rounds exists."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _EXIT = {"sat": ExitCode.OK, "unsat": ExitCode.NO, "unknown": ExitCode.UNKNOWN}
 
 @report_errors
 def solve(
-    about: StepProblemOptions,
+    problem_options: StepProblemOptions,
     *,
     chunks: options.Chunks,
     steps: options.Steps,
     rounds: options.Rounds,
     search: SearchOptions,
     timeout: options.Timeout = None,
-    kept: StoreOptions,
+    storage: StoreOptions,
     output: options.Output = None,
     smt2: Annotated[
         Path | None,
@@ -54,7 +54,7 @@ def solve(
 ) -> None:
     """Decide whether an algorithm with C chunks, S steps, and R rounds exists, and write it.
 
-    For an allreduce it asks about compositions of equal halves only: a reducescatter and an
+    For an allreduce it considers only compositions of equal halves: a reducescatter and an
     allgather of S/2 steps and R/2 rounds each. 'sccl pareto' covers all families.
 
     With --smt2 a solver answers sat exactly if an algorithm exists. A reduction is written as its
@@ -62,8 +62,8 @@ def solve(
 
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """
-    settings = build_settings(search, timeout, kept)
-    subject = load_problem(about)
+    settings = build_settings(search, timeout, storage)
+    subject = load_problem(problem_options)
     topology, spec = subject.topology, subject.spec
     problem = build_question(topology, spec, chunks, steps, rounds)
     if smt2 is not None:
@@ -91,7 +91,7 @@ def solve(
 def _write_formula(
     topology: Topology, spec: Spec, problem: Question, output: Path | None, *, json: bool
 ) -> None:
-    """Write a question's formula to a file, or print it."""
+    """Write the formula of a problem to a file, or print it."""
     options.check_writable(output)
     text = problem_text(problem)
     if output is not None:
@@ -121,8 +121,8 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
         console.print(
             f"R/C = {plan.bandwidth_cost}, rounds per step {rounds}, {plan.num_sends} sends"
         )
-        kept = (
+        file_note = (
             f"written to {single_line(file)}; see it with: sccl show "
             f"{single_line(quote(file or ''))}"
         )
-        console.print(kept if file else "not written: add -o FILE", markup=False)
+        console.print(file_note if file else "not written: add -o FILE", markup=False)

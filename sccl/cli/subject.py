@@ -120,10 +120,10 @@ class ProblemOptions:
     routed: Routed = None
 
     def machine(self) -> Topology:
-        """Return the machine, with routes for messages if any are asked for.
+        """Return the machine, with routes for messages if requested.
 
         Raises:
-            InputError: there is no such machine, or routes do not fit it.
+            InputError: The machine does not exist, or the routes do not fit it.
         """
         machine = resolve_topology(self.topo)
         if self.routed is None:
@@ -163,10 +163,10 @@ class SketchedProblemOptions:
         """Return the machine.
 
         Args:
-            sketch: for whose nodes a profile stands. None: for one.
+            sketch: Sketch, whose number of nodes a profile is expanded to. None: one node.
 
         Raises:
-            InputError: none is given, both are, or one is no machine.
+            InputError: No machine or two machines are given, or the machine does not exist.
         """
         nodes = 1 if sketch is None else sketch.nodes
         return required_machine(self.topo, self.taccl_topology, nodes)
@@ -179,11 +179,11 @@ def parse_collective(
     counts: Path | None,
     groups: str | None = None,
 ) -> tuple[str | Spec, str | None]:
-    """Return a collective and the root beside it: as they were given, in groups, or of counts.
+    """Return a collective, possibly in groups or with counts, and its root.
 
     Raises:
-        InputError: no collective is given, counts are missing or not wanted, or they or groups do
-            not fit.
+        InputError: No collective is given, counts are missing or not allowed, or counts or groups
+            do not fit.
     """
     if collective is None and not (groups or "").endswith(".json"):
         raise ParameterError(

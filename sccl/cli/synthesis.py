@@ -57,12 +57,12 @@ from sccl.view.text.progress_notes import share_bar
 
 @report_errors
 def tacos(
-    about: SketchedProblemOptions,
+    problem_options: SketchedProblemOptions,
     *,
     size: options.Size = None,
     chunks: options.SketchedChunks = None,
     sketch: options.BySketch = None,
-    chosen: Annotated[dict[str, Any], options.DerivedOptions.of(TacosOptions)],
+    method_options: Annotated[dict[str, Any], options.DerivedOptions.of(TacosOptions)],
     seed: options.Seed = 0,
     timeout: options.Deadline = None,
     record: Annotated[
@@ -85,29 +85,31 @@ def tacos(
     is kept.
     """
     options.check_writable(output)
-    values = {"chunks": chunks, **chosen}
-    problem = _build("tacos", about, size, sketch, values, seed=seed, timeout=timeout)
+    values = {"chunks": chunks, **method_options}
+    problem = _build("tacos", problem_options, size, sketch, values, seed=seed, timeout=timeout)
     with _transfer_bar(problem) as on_progress:
         result = _find(problem, on_progress)
-    shown = tacos_output(result, output, asdict(about) | {"sketch": sketch}, recorded=record)
+    summary = tacos_output(
+        result, output, asdict(problem_options) | {"sketch": sketch}, recorded=record
+    )
     if output is None or record:
         _write_schedule(result, output)
     else:
-        write_atomically(output, dumps(to_plain(shown), indent=1) + "\n")
-    bound = f"lower bound {format_us(shown.bound_us)} for such chunks"
-    bound += " (each sent separately)" if shown.alpha == "occupies" else ""
-    bound += f" within sketch {single_line(shown.sketch)}" if shown.sketch else ""
-    _show(result, shown, bound, recorded=record, json=json)
+        write_atomically(output, dumps(to_plain(summary), indent=1) + "\n")
+    bound = f"lower bound {format_us(summary.bound_us)} for such chunks"
+    bound += " (each sent separately)" if summary.alpha == "occupies" else ""
+    bound += f" within sketch {single_line(summary.sketch)}" if summary.sketch else ""
+    _show(result, summary, bound, recorded=record, json=json)
 
 
 @report_errors
 def teccl(
-    about: SketchedProblemOptions,
+    problem_options: SketchedProblemOptions,
     *,
     size: options.Size = None,
     chunks: options.SketchedChunks = None,
     sketch: options.BySketch = None,
-    chosen: Annotated[dict[str, Any], options.DerivedOptions.of(TecclOptions)],
+    method_options: Annotated[dict[str, Any], options.DerivedOptions.of(TecclOptions)],
     budget: options.Budget = TecclOptions.DEFAULT_BUDGET,
     seed: options.Seed = 0,
     timeout: options.Deadline = None,
@@ -124,27 +126,29 @@ def teccl(
     schedule so far is kept.
     """
     options.check_writable(output)
-    values = {"chunks": chunks, **chosen}
-    problem = _build("teccl", about, size, sketch, values, budget, seed=seed, timeout=timeout)
+    values = {"chunks": chunks, **method_options}
+    problem = _build(
+        "teccl", problem_options, size, sketch, values, budget, seed=seed, timeout=timeout
+    )
     with _search_status(problem, quiet=json) as on_progress:
         result = _find(problem, on_progress)
-    shown = teccl_output(result, output, chosen["bandwidth"])
+    summary = teccl_output(result, output, method_options["bandwidth"])
     _write_schedule(result, output)
-    bound = f"lower bound {format_us(shown.bound_us)}"
-    if shown.weighted_us is not None and shown.weighted_bound_us is not None:
+    bound = f"lower bound {format_us(summary.bound_us)}"
+    if summary.weighted_us is not None and summary.weighted_bound_us is not None:
         bound = (
-            f"weighted mean completion time {format_us(shown.weighted_us)}; lower bound "
-            f"{format_us(shown.weighted_bound_us)}"
+            f"weighted mean completion time {format_us(summary.weighted_us)}; lower bound "
+            f"{format_us(summary.weighted_bound_us)}"
         )
-    _show(result, shown, f"{bound} ({shown.bound_of})", _teccl_lines(shown), json=json)
+    _show(result, summary, f"{bound} ({summary.bound_of})", _teccl_lines(summary), json=json)
 
 
 @report_errors
 def taccl(
-    about: SketchedProblemOptions,
+    problem_options: SketchedProblemOptions,
     *,
     size: options.Size = None,
-    chosen: Annotated[dict[str, Any], options.DerivedOptions.of(TacclOptions)],
+    method_options: Annotated[dict[str, Any], options.DerivedOptions.of(TacclOptions)],
     budget: options.Budget = TacclOptions.DEFAULT_BUDGET,
     seed: options.Seed = 0,
     timeout: options.Deadline = None,
@@ -169,18 +173,19 @@ def taccl(
         raise ParameterError(
             f"-o and --keep-sketch both name {output}: a schedule and a sketch need a file each"
         )
-    sketch = chosen.pop("sketch")
-    problem = _build("taccl", about, size, sketch, chosen, budget, seed=seed, timeout=timeout)
+    sketch = method_options.pop("sketch")
+    problem = _build(
+        "taccl", problem_options, size, sketch, method_options, budget, seed=seed, timeout=timeout
+    )
     with _search_status(problem, quiet=json) as on_progress:
         result = _find(problem, on_progress)
-    shown = taccl_output(result, output, keep_sketch)
+    summary = taccl_output(result, output, keep_sketch)
     _write_schedule(result, output)
     if keep_sketch is not None and (obeyed := obeyed_sketch(result)) is not None:
         write_atomically(keep_sketch, to_text(obeyed))
-    bound = (
-        f"lower bound {format_us(shown.bound_us)} for schedules in any sketch ({shown.bound_of})"
-    )
-    _show(result, shown, bound, _taccl_lines(shown), json=json)
+    bound = f"lower bound {format_us(summary.bound_us)} for schedules in any sketch"
+    bound += f" ({summary.bound_of})"
+    _show(result, summary, bound, _taccl_lines(summary), json=json)
 
 
 # --- the search ----------------------------------------------------------------------------------
@@ -188,10 +193,10 @@ def taccl(
 
 def _build(
     name: str,
-    about: SketchedProblemOptions,
+    problem_options: SketchedProblemOptions,
     size: str | None,
     sketch: Path | None,
-    chosen: Mapping[str, object],
+    method_options: Mapping[str, object],
     budget: float | None = None,
     *,
     seed: int,
@@ -204,11 +209,11 @@ def _build(
     """
     return build_synthesis_problem(
         name,
-        about.machine,
-        lambda machine: build_spec(machine, *about.collective_and_root(machine)),
+        problem_options.machine,
+        lambda machine: build_spec(machine, *problem_options.collective_and_root(machine)),
         size=size,
         sketch=sketch,
-        options=chosen,
+        options=method_options,
         seed=seed,
         timeout_s=timeout,
         budget=budget,
@@ -233,14 +238,14 @@ def _find(problem: SynthesisProblem, on_progress: Notify) -> Synthesis:
 @contextmanager
 def _transfer_bar(problem: SynthesisProblem) -> Iterator[Notify]:
     """Yield a function that shows the number of transfers found and verified so far."""
-    doing = single_line(problem.title)
-    with share_bar(err(), doing) as bar:
+    activity = single_line(problem.title)
+    with share_bar(err(), activity) as bar:
 
         def show(event: object) -> None:
             if isinstance(event, MatchingProgress):
                 bar(event.sends, event.total)
             elif isinstance(event, VerificationProgress):
-                bar(event.sends, event.total, f"verifying {doing}")
+                bar(event.sends, event.total, f"verifying {activity}")
 
         yield show
 
@@ -248,15 +253,15 @@ def _transfer_bar(problem: SynthesisProblem) -> Iterator[Notify]:
 @contextmanager
 def _search_status(problem: SynthesisProblem, *, quiet: bool) -> Iterator[Notify]:
     """Yield a function that shows the best schedule so far and the lower bound."""
-    doing = escape(single_line(problem.title))
-    with err().status(doing) as status:
+    activity = escape(single_line(problem.title))
+    with err().status(activity) as status:
 
         def show(event: object) -> None:
             if isinstance(event, SearchProgress) and not quiet:
                 within = f", {escape(single_line(event.sketch))}" if event.sketch else ""
                 gap = event.us / event.lower_bound_us - 1 if event.lower_bound_us else 0.0
                 status.update(
-                    f"{doing}{within}: schedule {format_us(event.us)}, lower bound "
+                    f"{activity}{within}: schedule {format_us(event.us)}, lower bound "
                     f"{format_us(event.lower_bound_us)} (gap {gap:.2%})"
                 )
 
@@ -283,7 +288,7 @@ _COMBINATION_TEXT = {
 
 def _show(
     result: Synthesis,
-    shown: SynthesisOutput,
+    summary: SynthesisOutput,
     bound: str,
     details: Iterable[str] = (),
     *,
@@ -301,35 +306,35 @@ def _show(
         Exit: The search ended early.
     """
     if json:
-        print_output(shown)
+        print_output(summary)
         exit_if_stopped(result.ended)
         return
-    each = "per element" if result.problem.request.spec.counts else "per rank"
-    title = escape(f"{shown.collective} on {single_line(shown.topology)}")
+    basis = "per element" if result.problem.request.spec.counts else "per rank"
+    title = escape(f"{summary.collective} on {single_line(summary.topology)}")
     met = (
         "[green]lower bound attained[/]"
-        if shown.proved
+        if summary.proved
         else f"gap {float(result.best.gap or 0):.2%}"
     )
     console = out()
     console.print(
-        f"{title}, {format_bytes(shown.size_bytes)} {each} in C={shown.chunks}: "
-        f"[bold]{format_us(shown.finish_us)}[/] ({format_count(shown.sends, 'transfer')}, "
-        f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
+        f"{title}, {format_bytes(summary.size_bytes)} {basis} in C={summary.chunks}: "
+        f"[bold]{format_us(summary.finish_us)}[/] ({format_count(summary.sends, 'transfer')}, "
+        f"{summary.seconds:.2f} s, seed {summary.seed}), alpha {summary.alpha}"
     )
     console.print(f"{escape(bound)}: {met}")
     lines = list(details)
-    if shown.ended:
-        lines.append(f"{shown.ended}: this is the best plan so far")
-    if shown.file is None:
+    if summary.ended:
+        lines.append(f"{summary.ended}: this is the best plan so far")
+    if summary.file is None:
         lines.append("not written: add -o FILE")
     elif recorded:
-        file = single_line(shown.file)
-        command = f"sccl check {single_line(quote(shown.file))}"
+        file = single_line(summary.file)
+        command = f"sccl check {single_line(quote(summary.file))}"
         lines.append(f"written to {file}; verify it with: {command}")
     else:
         lines.append(
-            f"written to {single_line(shown.file)}: the inputs that reproduce the schedule, not "
+            f"written to {single_line(summary.file)}: the inputs that reproduce the schedule, not "
             "the schedule itself"
         )
     for line in lines:
@@ -337,33 +342,33 @@ def _show(
     exit_if_stopped(result.ended)
 
 
-def _teccl_lines(shown: TecclOutput) -> Iterator[str]:
-    for part in shown.tenants:
+def _teccl_lines(summary: TecclOutput) -> Iterator[str]:
+    for part in summary.tenants:
         yield (
             f"  {single_line(part.collective)}, priority {part.priority}: finished after "
             f"{format_us(part.finish_us)}, lower bound alone {format_us(part.bound_us)}"
         )
-    if shown.epochs is not None:
-        yield f"scheduled in {format_count(shown.epochs, 'epoch')} of {shown.epoch_us:g} us"
-    elif shown.by and shown.model in {"milp", "astar"} and shown.by != shown.model:
-        ended = "its rounds did not end" if shown.model == "astar" else "it improved nothing"
-        yield f"scheduled by {shown.by}, not by model {shown.model}: {ended}"
-    if shown.bandwidth:
+    if summary.epochs is not None:
+        yield f"scheduled in {format_count(summary.epochs, 'epoch')} of {summary.epoch_us:g} us"
+    elif summary.by and summary.model in {"milp", "astar"} and summary.by != summary.model:
+        ended = "its rounds did not end" if summary.model == "astar" else "it improved nothing"
+        yield f"scheduled by {summary.by}, not by model {summary.model}: {ended}"
+    if summary.bandwidth:
         yield (
-            f"bandwidth varies by {single_line(shown.bandwidth)}: 'sccl check' and 'sccl simulate' "
-            "use these times unchanged"
+            f"bandwidth varies by {single_line(summary.bandwidth)}: 'sccl check' and "
+            "'sccl simulate' use these times unchanged"
         )
-    if shown.combined is not None:
-        yield f"combined by {_COMBINATION_TEXT[shown.combined]}"
+    if summary.combined is not None:
+        yield f"combined by {_COMBINATION_TEXT[summary.combined]}"
 
 
-def _taccl_lines(shown: TacclOutput) -> Iterator[str]:
-    yield f"sketch {single_line(shown.sketch)}"
-    for number, phase in enumerate(shown.phases, 1):
-        which = f"phase {number}: " if len(shown.phases) > 1 else ""
+def _taccl_lines(summary: TacclOutput) -> Iterator[str]:
+    yield f"sketch {single_line(summary.sketch)}"
+    for number, phase in enumerate(summary.phases, 1):
+        which = f"phase {number}: " if len(summary.phases) > 1 else ""
         yield (
             f"  {which}routes alone {format_us(phase.relaxed_us)}; by {phase.by} "
             f"{format_us(phase.tried[phase.by])}"
         )
-    if shown.sketch_file:
-        yield f"sketch written to {single_line(shown.sketch_file)}"
+    if summary.sketch_file:
+        yield f"sketch written to {single_line(summary.sketch_file)}"

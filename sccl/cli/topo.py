@@ -110,17 +110,21 @@ def edit(
     changed = topology
     if add_link:
         changed = degrade.add_links(changed, parse_added_lanes(changed, add_link))
-    lost = [parse_rank(changed, text) for text in remove_rank or []]
-    if remove_link or lost:
-        gone = parse_links(changed, remove_link or [])
-        changed = degrade.remove_parts(changed, gone.complete_links, lost, gone.lanes)
+    removed_ranks = [parse_rank(changed, text) for text in remove_rank or []]
+    if remove_link or removed_ranks:
+        removed_links = parse_links(changed, remove_link or [])
+        changed = degrade.remove_parts(
+            changed, removed_links.complete_links, removed_ranks, removed_links.lanes
+        )
     _write_machine(changed, output)
     if json:
-        kind = TopoWithOutput if add_link and not (remove_link or lost) else TopoWithoutOutput
+        kind = (
+            TopoWithOutput if add_link and not (remove_link or removed_ranks) else TopoWithoutOutput
+        )
         print_output(changed_output(kind, topology, changed, output))
         return
     _print_written(changed, output)
-    moved = [r for r in range(changed.ranks) if changed.label(r) != str(r)] if lost else []
+    moved = [r for r in range(changed.ranks) if changed.label(r) != str(r)] if removed_ranks else []
     if moved:
         pairs = ", ".join(f"{changed.label(r)} is now {r}" for r in moved)
         out().print(f"ranks are renumbered: {pairs}", markup=False)

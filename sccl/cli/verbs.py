@@ -47,7 +47,7 @@ GROUPS = {
     ),
     "certificate": GroupHelp(TRUST, "Verify proofs of optimality without a solver."),
     "doctor": GroupHelp(
-        TRUST, "Test the tools of this machine; stored answers; JSON schemas.", "test"
+        TRUST, "Test tools, list or delete stored answers, and print JSON schemas.", "test"
     ),
 }
 """Groups by their words, in addition to the verbs that stand alone."""
@@ -89,7 +89,7 @@ VERBS = (
     Verb(
         FIND,
         "synth fastest",
-        "time_limit.fastest",
+        "fastest.fastest",
         "Find the fastest schedule with any chunks, and a lower bound for every schedule.",
         (
             "sccl synth fastest --collective allreduce --topo dgx1 --size 1MB -o plan.json",
@@ -185,7 +185,7 @@ VERBS = (
         INSPECT,
         "check",
         "check.check",
-        "Verify that algorithms, schedules, plans, and programs are correct (not: optimal).",
+        "Verify the correctness (not the optimality) of algorithms, schedules, and programs.",
         (
             "sccl check found/allgather-dgx1-c2-s2-r3.json",
             "sccl check found",
@@ -246,7 +246,7 @@ VERBS = (
     Verb(
         RUN,
         "import",
-        "bring.import_",
+        "import_plan.import_",
         "Convert another tool's algorithm or program into one of sccl's own.",
         (
             "sccl import program.xml -o plan.json",
@@ -385,7 +385,7 @@ VERBS = (
         PLAN,
         "train make",
         "workload.make",
-        "Make a workload of one step of training a model, by formulas.",
+        "Make a workload of one training step from the formulas of a model.",
         (
             "sccl train make transformer --layers 8 --hidden 1024 --heads 16 --dp 16 --zero 3",
             "sccl train make moe --layers 8 --hidden 1024 --heads 16 --experts 8 --ep 8 --dp 16",
@@ -439,7 +439,7 @@ VERBS = (
     Verb(
         PLAN,
         "train run",
-        "enforce.enforce",
+        "train_run.train_run",
         'Run a PyTorch job with backend "sccl", and record it or apply a training plan.',
         (
             "sccl train run --record w.json -- torchrun --nproc-per-node 4 job.py",
@@ -449,7 +449,7 @@ VERBS = (
     Verb(
         PLAN,
         "train control",
-        "optimizer.optimizer",
+        "train_control.train_control",
         "Monitor a running job, and propose a plan that is faster.",
         (
             "sccl train control --store localhost:29500 --commit plan.json",
@@ -474,7 +474,7 @@ VERBS = (
     Verb(
         TRUST,
         "doctor cache",
-        "store.cache",
+        "cache.cache",
         "List the stored answers of solvers; print, export, or delete some.",
         (
             "sccl doctor cache",

@@ -9,8 +9,7 @@ import typer
 
 from sccl.cli import options
 from sccl.cli.fabric import list_fabrics, show_fabric
-from sccl.cli.modelling import MODEL_OPTIONS, WORK_PANEL, given_parameters
-from sccl.cli.options import flatten_options
+from sccl.cli.model_options import MODEL_OPTIONS, WORK_PANEL, given_parameters
 from sccl.cli.report import out, print_output, report_errors
 from sccl.core.files.json_text import file_kind
 from sccl.core.formatting import format_count, single_line
@@ -135,7 +134,6 @@ def _print_written(console: Console, part: WorkloadPart, output: Path | None) ->
 
 
 @report_errors
-@flatten_options
 def make(
     family: Annotated[
         str,
@@ -170,21 +168,21 @@ def make(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Make a workload of one step of training a model, by formulas.
+    """Make a workload of one training step from the formulas of a model.
 
     The documents contain the formula of each number. Presets name their sources and assumptions.
     """
     options.check_writable(output)
-    made = make_workload(
+    generated = make_workload(
         family, given_parameters({**parameters, "ranks": ranks}), preset, name, output
     )
     if json:
-        print_output(workload_make_output(made, output))
+        print_output(workload_make_output(generated, output))
         return
     console = out()
-    if made.about:
-        console.print(single_line(made.about), markup=False, soft_wrap=True)
-    _print_written(console, workload_part(made.workload), output)
+    if generated.about:
+        console.print(single_line(generated.about), markup=False, soft_wrap=True)
+    _print_written(console, workload_part(generated.workload), output)
 
 
 @report_errors

@@ -12,8 +12,8 @@ from sccl.collectives import Spec
 from sccl.comparison.contenders import (
     ComparisonProblem,
     Contender,
+    ContenderKind,
     DeadlineError,
-    SystemKind,
     TimedPlan,
 )
 from sccl.core.bound import require_at_least_bound
@@ -51,7 +51,7 @@ class Measurement:
 
 
 @dataclass(slots=True)
-class SystemResult:
+class ContenderResult:
     """A contender and its results.
 
     Attributes:
@@ -64,7 +64,7 @@ class SystemResult:
     """
 
     name: str
-    kind: SystemKind
+    kind: ContenderKind
     about: str
     seconds: float = 0.0
     measurements: dict[int, Measurement] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Comparison:
     problem: ComparisonProblem
     sizes: tuple[int, ...]
     lower_bounds: CompletionTimeBound
-    systems: list[SystemResult] = field(default_factory=list)
+    systems: list[ContenderResult] = field(default_factory=list)
     end_reason: StopReason = NOT_STOPPED
     plans: dict[int, tuple[str, TimedPlan]] = field(default_factory=dict)
     _bound_us: dict[int, Fraction] = field(default_factory=dict, init=False)
@@ -108,7 +108,7 @@ class Comparison:
         lower_bound = self.bound_us(row.size_bytes)
         return float(row.us / lower_bound - 1) if lower_bound else None
 
-    def winner(self, size_bytes: int) -> SystemResult | None:
+    def winner(self, size_bytes: int) -> ContenderResult | None:
         """Return the first of the fastest systems at a size, or None if none has a plan."""
         rows = [system for system in self.systems if size_bytes in system.measurements]
         return min(rows, key=lambda system: system.measurements[size_bytes].us, default=None)
@@ -117,7 +117,7 @@ class Comparison:
 def comparison_subject(
     machine: Topology, collective: str | Spec, root: str | int | None
 ) -> CollectiveProblem:
-    """Return the compared problem, with links instead of switches if they are exactly equivalent.
+    """Return the problem to compare, with switches replaced by links if these are equivalent.
 
     Raises:
         InputError: There is no such collective or root.
@@ -125,24 +125,24 @@ def comparison_subject(
     try:
         return build_problem(machine, collective, root)
     except TopologyError as error:
-        note = f"compared without changes, by contenders that support such machines: {error}"
+        note = f"the machine is not changed, and only some methods support it: {error}"
         return CollectiveProblem(machine, build_spec(machine, collective, root), (note,))
 
 
 def compare(  # noqa: PLR0913 - a problem, contenders, and callbacks
-    contest: ComparisonProblem,
-    entrants: Sequence[Contender],
+    problem: ComparisonProblem,
+    contenders: Sequence[Contender],
     sizes: Sequence[int],
     on_progress: Callable[[str], None] = lambda _: None,
     *,
-    on_system: Callable[[SystemResult], None] = lambda _: None,
+    on_system: Callable[[ContenderResult], None] = lambda _: None,
     times_alone: bool = False,
 ) -> Comparison:
     """Return the times of all contenders by size. After an interrupt, some are missing.
 
     Args:
-        contest: Problem of the comparison.
-        entrants: Contenders.
+        problem: Problem of the comparison.
+        contenders: Contenders.
         sizes: Sizes of a rank's buffer in bytes.
         on_progress: Progress callback: description of the current work.
         on_system: Callback that receives each contender with its times.
@@ -154,26 +154,26 @@ def compare(  # noqa: PLR0913 - a problem, contenders, and callbacks
         JudgeError: A plan fails verification.
         ContradictionError: A plan is faster than the lower bound of its size.
     """
-    cuts = completion_time_bound(contest.topology, contest.spec, contest.model)
-    comparison = Comparison(contest, tuple(sizes), cuts)
+    cuts = completion_time_bound(problem.topology, problem.spec, problem.model)
+    comparison = Comparison(problem, tuple(sizes), cuts)
     comparison.systems = [
-        SystemResult(contender.name, contender.kind, contender.about, reason=NOT_REACHED)
-        for contender in entrants
+        ContenderResult(contender.name, contender.kind, contender.about, reason=NOT_REACHED)
+        for contender in contenders
     ]
-    pairs = zip(entrants, comparison.systems, strict=True)
+    pairs = zip(contenders, comparison.systems, strict=True)
     try:
         on_progress("the lower bound")
         comparison.lower_bounds = compute_bound_curve(
-            contest.topology, contest.spec, cuts, comparison.sizes
+            problem.topology, problem.spec, cuts, comparison.sizes
         )
-        for done, (entrant, system) in enumerate(sorted(pairs, key=_run_order)):
+        for done, (contender, system) in enumerate(sorted(pairs, key=_run_order)):
             system.reason = ""
             _measure_system(
-                entrant,
+                contender,
                 system,
                 comparison,
-                judged=not times_alone,
-                on_progress=partial(_report, on_progress, f"{done} of {len(entrants)} done"),
+                verify=not times_alone,
+                on_progress=partial(_report, on_progress, f"{done} of {len(contenders)} done"),
             )
             on_system(system)
     except KeyboardInterrupt:
@@ -203,7 +203,7 @@ def _require_consistent(comparison: Comparison) -> None:
             )
 
 
-def _run_order(pair: tuple[Contender, SystemResult]) -> int:
+def _run_order(pair: tuple[Contender, ContenderResult]) -> int:
     """Return a sort key: fast contenders first, so that an interrupt loses little."""
     return ("file", "baseline", "synthesiser").index(pair[0].kind)
 
@@ -213,21 +213,21 @@ def _report(on_progress: Callable[[str], None], before: str, text: str) -> None:
 
 
 def _measure_system(
-    entrant: Contender,
-    system: SystemResult,
+    contender: Contender,
+    system: ContenderResult,
     comparison: Comparison,
     on_progress: Callable[[str], None],
     *,
-    judged: bool,
+    verify: bool,
 ) -> None:
     """Add the times of a contender."""
     try:
-        entrant.choose_sizes(comparison.sizes, comparison.lower_bounds)
+        contender.choose_sizes(comparison.sizes, comparison.lower_bounds)
         for done, size in enumerate(comparison.sizes):
-            on_progress(f"{entrant.name}, {done} of {len(comparison.sizes)} sizes")
-            fastest = entrant.fastest(size)
+            on_progress(f"{contender.name}, {done} of {len(comparison.sizes)} sizes")
+            fastest = contender.fastest(size)
             if fastest is not None:
-                timed = fastest.verify(f"{entrant.name!r}") if judged else fastest
+                timed = fastest.verify(f"{contender.name!r}") if verify else fastest
                 _add_measurement(timed, size, system, comparison)
     except (InputError, DeadlineError) as error:
         system.reason = str(error)
@@ -235,21 +235,21 @@ def _measure_system(
         system.reason = str(INTERRUPTED)
         raise
     finally:
-        system.seconds = entrant.seconds
-        for size, us in entrant.proved.items():
+        system.seconds = contender.seconds
+        for size, us in contender.proved_us.items():
             comparison.raise_bound(size, us)
     if not system.measurements and not system.reason:
-        system.reason = _no_plan_reason(entrant)
+        system.reason = _no_plan_reason(contender)
 
 
-def _no_plan_reason(entrant: Contender) -> str:
-    if entrant.kind == "file":
+def _no_plan_reason(contender: Contender) -> str:
+    if contender.kind == "file":
         return "it is a schedule for another size, and its times are valid for that size only"
     return "it returned no algorithm that can be written"
 
 
 def _add_measurement(
-    timed: TimedPlan, size: int, system: SystemResult, comparison: Comparison
+    timed: TimedPlan, size: int, system: ContenderResult, comparison: Comparison
 ) -> None:
     """Add the time of a plan, and store the plan if it is the fastest so far."""
     system.measurements[size] = Measurement(size, timed.us, timed.about)
@@ -274,9 +274,9 @@ def write_fastest(directory: Path, comparison: Comparison) -> dict[int, Path]:
         InputError: A file cannot be written.
     """
     files: dict[int, Path] = {}
-    contest = comparison.problem
+    problem = comparison.problem
     for size, (name, timed) in sorted(comparison.plans.items()):
-        words = f"{contest.spec.name} {contest.topology.name} {size} {Path(name).stem}"
+        words = f"{problem.spec.name} {problem.topology.name} {size} {Path(name).stem}"
         files[size] = directory / f"{slugify(words)}.json"
         write_plan(files[size], timed.schedule)
     return files

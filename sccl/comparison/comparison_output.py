@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.comparison.comparison import Comparison, SystemResult
+from sccl.comparison.comparison import Comparison, ContenderResult
 from sccl.comparison.contender_selection import FilePlan
 from sccl.comparison.tuner_rules import TunerPart
 from sccl.core.clock import AlphaText
@@ -86,7 +86,7 @@ class CompareOutput(Output, frozen=True, kw_only=True):
 def compare_output(
     comparison: Comparison,
     files: Mapping[str, FilePlan],
-    kept: Mapping[int, Path],
+    plan_files: Mapping[int, Path],
     plot: Path | None,
     tuner: TunerPart | None,
 ) -> CompareOutput:
@@ -95,19 +95,19 @@ def compare_output(
     Args:
         comparison: Comparison.
         files: Plans that were loaded from files.
-        kept: File of the fastest plan, by size.
+        plan_files: File of the fastest plan, by size.
         plot: File of the chart. None: no chart.
         tuner: Rules for NCCL's tuner. None: not requested.
     """
-    contest = comparison.problem
-    digests = question_digests(contest.topology, contest.spec)
+    problem = comparison.problem
+    digests = question_digests(problem.topology, problem.spec)
     return build_output(
         CompareOutput,
-        contest,
+        problem,
         inputs=digests | plan_digests(files),
-        collective=contest.spec,
-        alpha="travels" if contest.model == "travels" else "occupies",
-        sizes=(_size_part(comparison, size, kept) for size in comparison.sizes),
+        collective=problem.spec,
+        alpha="travels" if problem.model == "travels" else "occupies",
+        sizes=(_size_part(comparison, size, plan_files) for size in comparison.sizes),
         systems=(_system_part(comparison, system) for system in comparison.systems),
         ended=comparison.end_reason,
         plot=plot,
@@ -115,7 +115,9 @@ def compare_output(
     )
 
 
-def _size_part(comparison: Comparison, size: int, kept: Mapping[int, Path]) -> ComparedSizePart:
+def _size_part(
+    comparison: Comparison, size: int, plan_files: Mapping[int, Path]
+) -> ComparedSizePart:
     winner = comparison.winner(size)
     row = winner.measurements[size] if winner else None
     return build_output(
@@ -128,11 +130,11 @@ def _size_part(comparison: Comparison, size: int, kept: Mapping[int, Path]) -> C
         algorithm_gb_per_s=row.gb_per_s if row else None,
         gap=comparison.gap(row) if row else None,
         plan=row.plan if row else "",
-        file=kept.get(size),
+        file=plan_files.get(size),
     )
 
 
-def _system_part(comparison: Comparison, system: SystemResult) -> ComparedSystemPart:
+def _system_part(comparison: Comparison, system: ContenderResult) -> ComparedSystemPart:
     times = [
         build_output(
             StandingPart,
@@ -148,11 +150,11 @@ def _system_part(comparison: Comparison, system: SystemResult) -> ComparedSystem
     )
 
 
-def chart_data(shown: CompareOutput) -> tuple[list[SystemTimes], list[tuple[int, float]]]:
+def chart_data(output: CompareOutput) -> tuple[list[SystemTimes], list[tuple[int, float]]]:
     """Return the times of each system that has any, and the lower bound of each size."""
     systems = [
         SystemTimes(system.name, tuple((row.size_bytes, row.time_us) for row in system.times))
-        for system in shown.systems
+        for system in output.systems
         if system.times
     ]
-    return systems, [(size.size_bytes, size.bound_us) for size in shown.sizes]
+    return systems, [(size.size_bytes, size.bound_us) for size in output.sizes]

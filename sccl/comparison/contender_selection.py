@@ -72,20 +72,20 @@ def select_names(only: Iterable[str], without: Iterable[str]) -> tuple[str, ...]
         UnknownNameError: A name is unknown.
         ParameterError: No contender remains.
     """
-    all_names, wanted, unwanted = contender_names(), set(only), set(without)
-    for name in sorted(wanted | unwanted):
+    all_names, included, excluded = contender_names(), set(only), set(without)
+    for name in sorted(included | excluded):
         if name not in all_names:
-            raise unknown_name("system", name, all_names, f"there are {', '.join(all_names)}")
-    names = tuple(n for n in all_names if n not in unwanted and (n in wanted or not wanted))
+            raise unknown_name("method", name, all_names, f"there are {', '.join(all_names)}")
+    names = tuple(n for n in all_names if n not in excluded and (n in included or not included))
     if not names:
         raise ParameterError(
-            "no contender is left: --only and --without name the same ones; name others"
+            "no method is left: --only and --without name the same ones; name others"
         )
     return names
 
 
 def build_contenders(
-    contest: ComparisonProblem,
+    problem: ComparisonProblem,
     names: Iterable[str],
     files: Mapping[str, FilePlan],
     on_progress: Callable[[str], None],
@@ -93,26 +93,26 @@ def build_contenders(
     """Return the contenders in the order of ``names``, then those of files.
 
     Args:
-        contest: Problem of the comparison.
+        problem: Problem of the comparison.
         names: Names of synthesizers and classical algorithms.
         files: Plan of each file.
         on_progress: Progress callback: description of the current search.
     """
-    synthesizers, entrants = registry.names(), list[Contender]()
+    synthesizers, contenders = registry.names(), list[Contender]()
     for name in names:
         if name in synthesizers:
-            entrants.append(_synthesizer_contender(contest, name, on_progress))
+            contenders.append(_synthesizer_contender(problem, name, on_progress))
         else:
-            entrants.append(
-                _gather_contender(contest)
+            contenders.append(
+                _gather_contender(problem)
                 if name == GATHERED
-                else _classical_contender(contest, name)
+                else _classical_contender(problem, name)
             )
-    return [*entrants, *(_file_contender(contest, name, plan) for name, plan in files.items())]
+    return [*contenders, *(_file_contender(problem, name, plan) for name, plan in files.items())]
 
 
 def _synthesizer_contender(
-    contest: ComparisonProblem, name: str, on_progress: Callable[[str], None]
+    problem: ComparisonProblem, name: str, on_progress: Callable[[str], None]
 ) -> Contender:
     synthesizer = registry.load(name)
     about = synthesizer.SOURCE
@@ -121,39 +121,39 @@ def _synthesizer_contender(
         "limits": limit_algorithms,
     }
     if name not in finders:
-        return SynthesizerContender(contest, name, "synthesiser", about, synthesizer)
+        return SynthesizerContender(problem, name, "synthesiser", about, synthesizer)
 
     def find() -> Sequence[Algorithm]:
         """Return algorithms that serve all sizes."""
-        check_request(synthesizer, contest.request_for(1))
-        return finders[name](contest)
+        check_request(synthesizer, problem.request_for(1))
+        return finders[name](problem)
 
-    return AlgorithmContender(contest, name, "synthesiser", about, find)
+    return AlgorithmContender(problem, name, "synthesiser", about, find)
 
 
-def _gather_contender(contest: ComparisonProblem) -> Contender:
+def _gather_contender(problem: ComparisonProblem) -> Contender:
     """Return the contender that gathers all buffers, by TACOS, which supports every machine."""
-    gather_contest = replace(contest, spec=named_spec("allgather", contest.topology.ranks))
+    gather_problem = replace(problem, spec=named_spec("allgather", problem.topology.ranks))
     synthesizer = registry.load("tacos")
     gather = SynthesizerContender(
-        gather_contest, "tacos", "synthesiser", synthesizer.SOURCE, synthesizer
+        gather_problem, "tacos", "synthesiser", synthesizer.SOURCE, synthesizer
     )
     about = "tacos gathers all buffers everywhere, and every rank adds them up"
-    return GatherContender(contest, GATHERED, "synthesiser", about, gather)
+    return GatherContender(problem, GATHERED, "synthesiser", about, gather)
 
 
-def _classical_contender(contest: ComparisonProblem, name: str) -> Contender:
-    return ClassicalContender(contest, name, "baseline", describe_baselines((name,))[0].about)
+def _classical_contender(problem: ComparisonProblem, name: str) -> Contender:
+    return ClassicalContender(problem, name, "baseline", describe_baselines((name,))[0].about)
 
 
-def _file_contender(contest: ComparisonProblem, name: str, plan: FilePlan) -> Contender:
+def _file_contender(problem: ComparisonProblem, name: str, plan: FilePlan) -> Contender:
     if isinstance(plan, Schedule):
         about = f"a schedule, alpha {plan.model}"
-        return ScheduleContender(contest, name, "file", about, plan)
-    return AlgorithmContender(contest, name, "file", cost_text(plan), lambda: (plan,))
+        return ScheduleContender(problem, name, "file", about, plan)
+    return AlgorithmContender(problem, name, "file", cost_text(plan), lambda: (plan,))
 
 
-def load_file_plans(contest: ComparisonProblem, files: Sequence[Path]) -> dict[str, FilePlan]:
+def load_file_plans(problem: ComparisonProblem, files: Sequence[Path]) -> dict[str, FilePlan]:
     """Return the verified plans of files, by file name.
 
     Raises:
@@ -164,7 +164,7 @@ def load_file_plans(contest: ComparisonProblem, files: Sequence[Path]) -> dict[s
         return {}
     loaded = load_plans(files)
     for item in loaded:
-        _check_file(item, contest)
+        _check_file(item, problem)
     plans: dict[str, FilePlan] = {}
     for item in loaded:
         plan = build_source(str(item.file), item.plan).plan
@@ -173,13 +173,13 @@ def load_file_plans(contest: ComparisonProblem, files: Sequence[Path]) -> dict[s
     return plans
 
 
-def _check_file(item: LoadedPlan, contest: ComparisonProblem) -> None:
-    plan, spec = item.plan, contest.spec
+def _check_file(item: LoadedPlan, problem: ComparisonProblem) -> None:
+    plan, spec = item.plan, problem.spec
     c = plan.collective
-    if plan.topology != contest.topology:
+    if plan.topology != problem.topology:
         raise InputError(
             f"{item.file}: its machine {plan.topology.name!r} differs from the compared machine "
-            f"{contest.topology.name!r}: give a file for the same links"
+            f"{problem.topology.name!r}: give a file for the same links"
         )
     if c.name != spec.name or c.chunks % spec.unit or c != spec.at(c.chunks):
         root = "" if c.root is None else f" (root {c.root})"
@@ -187,15 +187,15 @@ def _check_file(item: LoadedPlan, contest: ComparisonProblem) -> None:
             f"{item.file}: its collective is {c.name}{root}, expected {spec.name}"
             f"{'' if spec.root is None else f' (root {spec.root})'}: give another file"
         )
-    if not isinstance(plan, KSynchronousPlan) and plan.model is not contest.model:
+    if not isinstance(plan, KSynchronousPlan) and plan.model is not problem.model:
         raise InputError(
             f"{item.file}: its times assume that alpha {plan.model}, and the comparison that alpha "
-            f"{contest.model}: give --alpha {plan.model}, or another file"
+            f"{problem.model}: give --alpha {plan.model}, or another file"
         )
 
 
 def sweep_algorithms(
-    contest: ComparisonProblem, on_progress: Callable[[str], None]
+    problem: ComparisonProblem, on_progress: Callable[[str], None]
 ) -> list[Algorithm]:
     """Return the algorithms that a sweep over k finds within the time limit.
 
@@ -203,49 +203,51 @@ def sweep_algorithms(
         InputError: The sweep does not support the machine or the collective.
         KeyboardInterrupt: The user interrupted.
     """
-    began, is_late = time.perf_counter(), False
-    seconds = math.inf if contest.timeout_s is None else contest.timeout_s
+    began, has_timed_out = time.perf_counter(), False
+    seconds = math.inf if problem.timeout_s is None else problem.timeout_s
 
     def notify(event: object) -> None:
         """Report progress, and interrupt the sweep after its time limit."""
-        nonlocal is_late
+        nonlocal has_timed_out
         if isinstance(event, QueryStarted | LimitStarted):
             steps = event.candidate.steps if isinstance(event, QueryStarted) else event.steps
             on_progress(f"pareto: algorithms with {steps} steps")
             if time.perf_counter() - began > seconds:
-                is_late = True
+                has_timed_out = True
                 raise KeyboardInterrupt
 
-    settings = _settings(contest, contest.timeout_s)
+    settings = _settings(problem, problem.timeout_s)
     covered = SweepRange(None, None, None)
-    frontier = find_frontier(contest.topology, contest.spec, covered, settings, notify=notify)
-    if frontier.is_interrupted and not is_late:
+    frontier = find_frontier(problem.topology, problem.spec, covered, settings, notify=notify)
+    if frontier.is_interrupted and not has_timed_out:
         raise KeyboardInterrupt
     return frontier_algorithms(frontier)
 
 
-def limit_algorithms(contest: ComparisonProblem) -> list[Algorithm]:
+def limit_algorithms(problem: ComparisonProblem) -> list[Algorithm]:
     """Return the algorithms at the limits of R/C that are found within the time limit.
 
     Raises:
         InputError: The machine or the collective is not supported, or the machine is too large.
         KeyboardInterrupt: The user interrupted.
     """
-    if contest.timeout_s is None and contest.topology.ranks > MAX_LIMIT_RANKS:
+    if problem.timeout_s is None and problem.topology.ranks > MAX_LIMIT_RANKS:
         raise TooLargeError(
             f"limits of more than {MAX_LIMIT_RANKS} ranks take minutes, and there are "
-            f"{contest.topology.ranks}: give --timeout to search for them"
+            f"{problem.topology.ranks}: give --timeout to search for them"
         )
-    each = None if contest.timeout_s is None else contest.timeout_s / LIMITS_PER_TIMEOUT
-    settings = _settings(contest, each)
-    frontier = find_limits(contest.topology, contest.spec, None, settings, few_chunks=False)
+    seconds_per_limit = (
+        None if problem.timeout_s is None else problem.timeout_s / LIMITS_PER_TIMEOUT
+    )
+    settings = _settings(problem, seconds_per_limit)
+    frontier = find_limits(problem.topology, problem.spec, None, settings, few_chunks=False)
     if frontier.is_interrupted:
         raise KeyboardInterrupt
     return frontier_algorithms(frontier)
 
 
-def _settings(contest: ComparisonProblem, timeout_s: float | None) -> Settings:
-    effort = Effort(timeout_s, contest.seed, EFFORT_UNITS)
+def _settings(problem: ComparisonProblem, timeout_s: float | None) -> Settings:
+    effort = Effort(timeout_s, problem.seed, EFFORT_UNITS)
     return Settings(solve.DEFAULT_SOLVER, effort, no_store=True)
 
 

@@ -48,8 +48,7 @@ MIN_GAIN = Fraction(99, 100)
 """Ratio to the time with fewer pieces up to which more pieces count as an improvement."""
 
 MAX_SENDS = 40_000
-"""Maximum number of sends after division into pieces. Verification of forwarded messages is slow.
-"""
+"""Maximum number of sends after division into pieces, because verification is slow."""
 
 CHUNKS = (1, 4, 16)
 """C divided by its unit, for synthesizers with an option for C."""
@@ -76,7 +75,7 @@ ranges, one plan is retimed for all sizes. On dgx1, allreduce plans of TE-CCL an
 1 MB are within 0.1 % of plans for the smaller and larger sizes.
 """
 
-SystemKind = Literal["synthesiser", "baseline", "file"]
+ContenderKind = Literal["synthesiser", "baseline", "file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ class TimedPlan:
         return Fraction(self.schedule.finish * self.schedule.tick_ps, 10**6)
 
     def verify(self, made_by: str) -> TimedPlan:
-        """Return the plan, verified.
+        """Return the plan after verification.
 
         Raises:
             JudgeError: the plan fails verification.
@@ -146,18 +145,18 @@ class Contender(ABC):
         problem: Problem of the comparison.
         kind: Kind of contender.
         seconds: Seconds of planning so far.
-        proved: Lower bound in microseconds that the contender proved for every chunk count, by
+        proved_us: Lower bound in microseconds that the contender proved for every chunk count, by
             size.
     """
 
     problem: ComparisonProblem
     name: str
-    kind: SystemKind
+    kind: ContenderKind
     about: str
     seconds: float = field(default=0.0, init=False)
-    proved: dict[int, Fraction] = field(default_factory=dict, init=False)
+    proved_us: dict[int, Fraction] = field(default_factory=dict, init=False)
 
-    def choose_sizes(  # noqa: B027 - most plan for each size
+    def choose_sizes(  # noqa: B027 - most contenders plan for each size
         self, sizes: Sequence[int], lower_bounds: CompletionTimeBound
     ) -> None:
         """Choose the sizes to plan for. The comparison calls this before :meth:`fastest`."""
@@ -182,19 +181,21 @@ class Contender(ABC):
             self.seconds += time.perf_counter() - began
 
     def best_plan(
-        self, size_bytes: int, made: Callable[[int], Pattern | None], about: str
+        self, size_bytes: int, pattern_for: Callable[[int], Pattern | None], about: str
     ) -> TimedPlan:
-        """Return the plan with the best division of chunks into pieces, trying more while it helps.
+        """Return the plan with the best number of pieces per chunk.
+
+        More pieces are tried as long as they improve the time.
 
         Args:
             size_bytes: Size of a rank's buffer.
-            made: Function from a number of pieces to the pattern, or None if it is too large.
+            pattern_for: Function from a number of pieces to a pattern. None: it is too large.
             about: Description of the algorithm. Empty: its chunk count.
         """
         best: TimedPlan | None = None
-        chunks, contest = 0, self.problem
+        chunks, problem = 0, self.problem
         for pieces in PIECES:
-            pattern = made(pieces)
+            pattern = pattern_for(pieces)
             if pattern is None:
                 break
             if pattern.collective.chunks == chunks:
@@ -202,11 +203,11 @@ class Contender(ABC):
             chunks = pattern.collective.chunks
             if (
                 best is not None
-                and link_bound_us(pattern, contest.topology, size_bytes) > best.us * MIN_GAIN
+                and link_bound_us(pattern, problem.topology, size_bytes) > best.us * MIN_GAIN
             ):
                 break
             schedule = time_pattern(
-                pattern, contest.request_for(size_bytes), contest.model, StepAlignment.PIPELINED
+                pattern, problem.request_for(size_bytes), problem.model, StepAlignment.PIPELINED
             )
             words = about or f"C={pattern.collective.chunks}"
             candidate = TimedPlan(schedule, words + (f" in {pieces} pieces" if pieces > 1 else ""))
@@ -243,8 +244,10 @@ class ClassicalContender(Contender):
             if last is None or first.num_sends * (pieces if grows else 1) > MAX_SENDS:
                 return None
         with self.count_time():
-            made = baselines.make_pattern(self.name, self.problem.request_for(size_bytes), pieces)
-        return made if not fewer or made.num_sends <= MAX_SENDS else None
+            pattern = baselines.make_pattern(
+                self.name, self.problem.request_for(size_bytes), pieces
+            )
+        return pattern if not fewer or pattern.num_sends <= MAX_SENDS else None
 
 
 @dataclass
@@ -269,9 +272,9 @@ class AlgorithmContender(Contender):
         for about, pattern in self.algorithms:
             if best and link_bound_us(pattern, self.problem.topology, size_bytes) >= best.us:
                 continue
-            made = self.best_plan(size_bytes, lambda n, p=pattern: _cut_pattern(p, n), about)  # type: ignore[misc]
-            if best is None or made.us < best.us:
-                best = made
+            plan = self.best_plan(size_bytes, lambda n, p=pattern: _cut_pattern(p, n), about)  # type: ignore[misc]
+            if best is None or plan.us < best.us:
+                best = plan
         return best
 
 
@@ -359,8 +362,10 @@ class SynthesizerContender(Contender):
         else:
             smaller = [size for size in self.planned_sizes if size < size_bytes]
             larger = [size for size in self.planned_sizes if size > size_bytes]
-            near = [plan for size in (*smaller[-1:], *larger[:1]) for plan in self._plans_at(size)]
-            plans = self._retime(near, size_bytes) or self._plans_at(size_bytes)
+            neighbors = [
+                plan for size in (*smaller[-1:], *larger[:1]) for plan in self._plans_at(size)
+            ]
+            plans = self._retime(neighbors, size_bytes) or self._plans_at(size_bytes)
         return min(plans, key=lambda plan: plan.us, default=None)
 
     def _plans_at(self, size_bytes: int) -> list[TimedPlan]:
@@ -390,19 +395,19 @@ class SynthesizerContender(Contender):
         self.spending = self.spending or EffortMeter(self._effort(self.problem.timeout_s))
         plans: list[TimedPlan] = []
         for options in self._option_variants(size_bytes):
-            left = self.spending.remaining()
-            if left is None:
+            remaining = self.spending.remaining()
+            if remaining is None:
                 if not plans:
                     raise DeadlineError(str(self.spending.effort.timeout_reason))
                 break
             try:
-                made = self._plan_once(request, options, left)
+                plan = self._plan_once(request, options, remaining)
             except TooLargeError:
                 if not plans:
                     raise
                 break
-            if made is not None:
-                plans.append(made)
+            if plan is not None:
+                plans.append(plan)
         return plans
 
     def _retime(self, plans: Sequence[TimedPlan], size_bytes: int) -> list[TimedPlan]:
@@ -428,8 +433,8 @@ class SynthesizerContender(Contender):
             yield kind(**common_options)
             return
         spec = self.problem.spec
-        each = spec.at(spec.unit).pair_count
-        fit = [c for c in CHUNKS if c == CHUNKS[0] or each * c <= MAX_DELIVERIES]
+        pairs_per_unit = spec.at(spec.unit).pair_count
+        fit = [c for c in CHUNKS if c == CHUNKS[0] or pairs_per_unit * c <= MAX_DELIVERIES]
         if self.problem.model is AlphaModel.TRAVELS:
             # If links are free during alpha, more chunks take no longer, except for rounding up
             # their size. So try the largest count, and the largest without rounding.
@@ -447,7 +452,7 @@ class SynthesizerContender(Contender):
             and isinstance(result, Solution)
             and result.bound.value
         ):
-            self.proved[request.size_bytes] = result.bound.value
+            self.proved_us[request.size_bytes] = result.bound.value
         match outcome:
             case Solution(plan=plan):
                 return self._time_plan(plan, request)

@@ -32,6 +32,7 @@ from sccl.topo import resolve_topology
 from sccl.topo.designs import NetworkSize, basic_designs, composite_designs, moore_steps
 
 MAX_DESIGN_RANKS = 4096
+"""Maximum number of ranks of a network, a limit of time."""
 COLLECTIVES = ("allgather", "reducescatter", "allreduce", "alltoall")
 COLLECTIVES_TEXT = f"{', '.join(COLLECTIVES[:-1])} or {COLLECTIVES[-1]}"
 ALLREDUCE = "allreduce"
@@ -39,6 +40,7 @@ _PHASES = {"allgather": 1, "reducescatter": 1, ALLREDUCE: 2}
 _BASES = 3
 """Number of smaller networks of each size that are expanded."""
 _DEPTH = 6
+"""Maximum depth of nested expansions."""
 
 
 class DesignPart(Part, frozen=True, kw_only=True):
@@ -107,24 +109,24 @@ class DesignSearch:
     designs: dict[NetworkSize, list[NetworkDesign]] = field(default_factory=dict)
     tried_names: set[str] = field(default_factory=set)
 
-    def search(self, wanted: NetworkSize, depth: int = 0) -> list[NetworkDesign]:
+    def search(self, target: NetworkSize, depth: int = 0) -> list[NetworkDesign]:
         """Return the networks of a size, best first. After an interrupt, see ``designs``."""
-        if wanted in self.designs:
-            return self.designs[wanted]
-        networks = self.designs.setdefault(wanted, [])
-        for name in self._candidate_names(wanted, depth):
+        if target in self.designs:
+            return self.designs[target]
+        networks = self.designs.setdefault(target, [])
+        for name in self._candidate_names(target, depth):
             if name not in self.tried_names:
                 self.tried_names.add(name)
                 self.on_progress(name)
-                networks += self._evaluate(name, wanted)
+                networks += self._evaluate(name, target)
         networks.sort()
         return networks
 
-    def _candidate_names(self, wanted: NetworkSize, depth: int) -> Iterator[str]:
-        yield from basic_designs(wanted, self.seed)
+    def _candidate_names(self, target: NetworkSize, depth: int) -> Iterator[str]:
+        yield from basic_designs(target, self.seed)
         if depth >= _DEPTH:
             return
-        for template, sizes in composite_designs(wanted):
+        for template, sizes in composite_designs(target):
             staircases = (_non_dominated(self.search(size, depth + 1)) for size in sizes)
             bases = [
                 list(dict.fromkeys(network.name for network in best))[:_BASES]
@@ -132,16 +134,19 @@ class DesignSearch:
             ]
             yield from (template.format(*parts) for parts in product(*bases))
 
-    def _evaluate(self, name: str, wanted: NetworkSize) -> list[NetworkDesign]:
-        """Return the costs that each method attains on a network. Empty if its size differs."""
+    def _evaluate(self, name: str, target: NetworkSize) -> list[NetworkDesign]:
+        """Return the costs that each method attains on a network, or none if its size differs."""
         try:
             machine = resolve_topology(name)
-            if machine.ranks != wanted.ranks or _degree(machine) > wanted.degree:
+            if machine.ranks != target.ranks or _degree(machine) > target.degree:
                 return []
             results = attained_costs(machine, self.collective)
         except InputError:
             return []  # a rank is unreachable
-        return [NetworkDesign(got.steps, got.bandwidth, name, got.construction) for got in results]
+        return [
+            NetworkDesign(attained.steps, attained.bandwidth, name, attained.construction)
+            for attained in results
+        ]
 
 
 def attained_costs(machine: Topology, collective: str) -> list[ConstructionCost]:
@@ -150,10 +155,10 @@ def attained_costs(machine: Topology, collective: str) -> list[ConstructionCost]
     Raises:
         UnreachableError: A rank cannot reach another.
     """
-    got = attained_cost(machine, named_spec(collective, machine.ranks))
+    attained = attained_cost(machine, named_spec(collective, machine.ranks))
     if collective != ALLREDUCE:
-        return [got] if got else []
-    results = [replace(got, construction=COMPOSED)] if got else []
+        return [attained] if attained else []
+    results = [replace(attained, construction=COMPOSED)] if attained else []
     gather = attained_cost(machine, named_spec("allgather", machine.ranks))
     results += [replace(gather, construction=GATHERED)] if gather else []
     powers = find_clique_exchange(machine)
@@ -226,30 +231,32 @@ def search_designs(  # noqa: PLR0913 - a size, a problem, and callbacks
         ParameterError: There are no networks of that size, or the collective is not supported.
     """
     check_design(collective, ranks, degree)
-    wanted, ended = NetworkSize(ranks, degree), NOT_STOPPED
+    target, ended = NetworkSize(ranks, degree), NOT_STOPPED
     designer = DesignSearch(collective, seed, on_progress)
     try:
-        designer.search(wanted)
+        designer.search(target)
     except KeyboardInterrupt:
         ended = INTERRUPTED
-    networks = sorted(designer.designs.get(wanted, []))
+    networks = sorted(designer.designs.get(target, []))
     best = set(_non_dominated(networks))
-    kept = [network for network in networks if steps is None or network.steps <= steps]
+    listed = [network for network in networks if steps is None or network.steps <= steps]
     return DesignOutput(
         inputs={},
         collective=collective,
         ranks=ranks,
         degree=degree,
         seed=seed,
-        moore_steps=moore_steps(wanted),
-        bandwidth=str(bandwidth_lower_bound(collective, wanted)),
-        networks=tuple(build_output(DesignPart, network, best=network in best) for network in kept),
+        moore_steps=moore_steps(target),
+        bandwidth=str(bandwidth_lower_bound(collective, target)),
+        networks=tuple(
+            build_output(DesignPart, network, best=network in best) for network in listed
+        ),
         tried=len(designer.tried_names),
         ended=str(ended),
     )
 
 
-def bandwidth_lower_bound(collective: str, wanted: NetworkSize) -> Fraction:
+def bandwidth_lower_bound(collective: str, target: NetworkSize) -> Fraction:
     """Return a lower bound on R/C for all networks of a size.
 
     Let n be the number of ranks and d the degree. In an allgather, the data of all other ranks must
@@ -257,12 +264,12 @@ def bandwidth_lower_bound(collective: str, wanted: NetworkSize) -> Fraction:
     allreduce takes 2 (n - 1) sends. In an alltoall, data for a rank at distance t take t sends, and
     at most d^t ranks are at distance t.
     """
-    n, d = wanted.ranks, wanted.degree
+    n, d = target.ranks, target.degree
     if collective in _PHASES:  # C counts whole buffers in an allgather, parts of one otherwise
         return Fraction(n - 1, d * (1 if collective == "allgather" else n)) * _PHASES[collective]
-    left, hops, far = n - 1, 0, 0
+    left, hops, distance = n - 1, 0, 0
     while left:
-        far += 1
-        reached = min(left, d**far)
-        hops, left = hops + far * reached, left - reached
+        distance += 1
+        reached = min(left, d**distance)
+        hops, left = hops + distance * reached, left - reached
     return Fraction(hops, n * d)

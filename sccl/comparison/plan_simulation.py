@@ -84,11 +84,11 @@ class SimulationSource:
             )
         return plan_chunk_bytes
 
-    def size_bytes(self, asked: int | None) -> int:
+    def size_bytes(self, requested_bytes: int | None) -> int:
         """Return the size of C chunks: as requested, else the schedule's, else the default."""
-        if asked is None and isinstance(self.plan, Schedule):
+        if requested_bytes is None and isinstance(self.plan, Schedule):
             return buffer_bytes(self.plan)
-        return DEFAULT_SIZE if asked is None else asked
+        return DEFAULT_SIZE if requested_bytes is None else requested_bytes
 
 
 def buffer_bytes(schedule: Schedule) -> int:
@@ -205,7 +205,7 @@ def build_source(name: str, plan: Plan) -> SimulationSource:
 def run_simulations(
     sources: Sequence[SimulationSource],
     sizes: Sequence[int | None],
-    terms: SimulationSettings,
+    settings: SimulationSettings,
     *,
     at_once: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _of: None,
@@ -215,7 +215,7 @@ def run_simulations(
     Args:
         sources: Plans.
         sizes: Sizes of C chunks in bytes. None: the plan's own.
-        terms: Settings of the simulations.
+        settings: Settings of the simulations.
         at_once: Whether all plans run concurrently.
         on_progress: Progress callback: number of finished simulations, and total.
 
@@ -225,32 +225,32 @@ def run_simulations(
     groups = [tuple(sources)] if at_once else [(source,) for source in sources]
     for group in groups:
         for size in sizes:
-            _check_fits(group, size, terms)
+            _check_fits(group, size, settings)
     for done, (group, size) in enumerate((g, s) for s in sizes for g in groups):
         on_progress(done, len(groups) * len(sizes))
-        yield run_together(group, size, terms)
+        yield run_together(group, size, settings)
 
 
 def run_together(
-    sources: Sequence[SimulationSource], size_bytes: int | None, terms: SimulationSettings
+    sources: Sequence[SimulationSource], size_bytes: int | None, settings: SimulationSettings
 ) -> SimulationRun:
     """Simulate plans that run concurrently.
 
     Args:
         sources: Plans.
         size_bytes: Size of C chunks of each plan. None: the plan's own.
-        terms: Settings of the simulation.
+        settings: Settings of the simulation.
 
     Raises:
         InputError: The size or a setting does not fit a plan or its machine.
         ContradictionError: A plan finishes before its lower bound.
     """
-    _check_fits(sources, size_bytes, terms)
-    topology = terms.apply_to(sources[0].topology)
-    stepping = terms.stepping or StepAlignment.PIPELINED
+    _check_fits(sources, size_bytes, settings)
+    topology = settings.apply_to(sources[0].topology)
+    stepping = settings.stepping or StepAlignment.PIPELINED
     sent = [source.messages(stepping) for source in sources]
     sizes = [source.chunk_bytes(size_bytes) for source in sources]
-    clock = _choose_clock(sources, topology, terms, sizes, sum(map(len, sent)))
+    clock = _choose_clock(sources, topology, settings, sizes, sum(map(len, sent)))
     all_messages = concatenate(sent) if len(sent) > 1 else sent[0]
     timeline = simulate(all_messages, topology, clock)
     parts, first = [], 0
@@ -290,7 +290,7 @@ def _lower_bound(
 
 
 def _check_fits(
-    sources: Sequence[SimulationSource], size_bytes: int | None, terms: SimulationSettings
+    sources: Sequence[SimulationSource], size_bytes: int | None, settings: SimulationSettings
 ) -> None:
     """Check that the size and the settings fit the plans.
 
@@ -306,8 +306,8 @@ def _check_fits(
                 f"{source.topology.name!r}: plans that run together must be for one machine"
             )
         if isinstance(source.plan, Schedule):
-            _check_schedule(source.name, source.plan, terms)
-        if isinstance(source.plan, Program) and terms.stepping is not None:
+            _check_schedule(source.name, source.plan, settings)
+        if isinstance(source.plan, Program) and settings.stepping is not None:
             raise ParameterError(
                 f"{source.name}: its instructions define the dependencies, because it is a "
                 "program: leave --stepping out"
@@ -320,16 +320,16 @@ def _check_fits(
         )
 
 
-def _check_schedule(name: str, schedule: Schedule, terms: SimulationSettings) -> None:
-    if terms.stepping is not None:
+def _check_schedule(name: str, schedule: Schedule, settings: SimulationSettings) -> None:
+    if settings.stepping is not None:
         raise ParameterError(
             f"{name}: it is a schedule, which has times instead of steps: leave --stepping out"
         )
-    if terms.model not in {None, schedule.model}:
+    if settings.model not in {None, schedule.model}:
         raise ParameterError(
             f"{name}: its times are for links where alpha {schedule.model}: leave --alpha out"
         )
-    if terms.has_costs:
+    if settings.has_costs:
         raise ParameterError(
             f"{name}: its times are for the costs of its own machine: leave --alpha-us and "
             "--gb-per-s out"
@@ -339,7 +339,7 @@ def _check_schedule(name: str, schedule: Schedule, terms: SimulationSettings) ->
 def _choose_clock(
     sources: Sequence[SimulationSource],
     topology: Topology,
-    terms: SimulationSettings,
+    settings: SimulationSettings,
     sizes: Sequence[int | tuple[int, ...]],
     messages: int,
 ) -> Clock:
@@ -359,4 +359,4 @@ def _choose_clock(
         return Clock.from_topology(topology, chunk_bytes, timed[0].model, timed[0].tick_ps)
     largest = chunk_bytes if isinstance(chunk_bytes, int) else max(chunk_bytes)
     tick = finest_tick(topology, largest, messages)
-    return Clock.from_topology(topology, chunk_bytes, terms.model or AlphaModel.TRAVELS, tick)
+    return Clock.from_topology(topology, chunk_bytes, settings.model or AlphaModel.TRAVELS, tick)

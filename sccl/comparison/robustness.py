@@ -87,11 +87,11 @@ class PartFailure:
 
 
 class ReachedPart(Part, frozen=True, kw_only=True):
-    """An algorithm that is still there."""
+    """A point of the frontier, after a failure or before any."""
 
     steps: Count
     bandwidth: Annotated[FractionText, Meta(description="R/C, or the limit that it approaches.")]
-    chunks: Annotated[int | None, Meta(description="C; null: none was written down.")]
+    chunks: Annotated[int | None, Meta(description="C; null: unknown.")]
     rounds: int | None
     proved: Annotated[bool, Meta(description="Whether no algorithm of its family dominates it.")]
     rests_on: Annotated[
@@ -101,7 +101,7 @@ class ReachedPart(Part, frozen=True, kw_only=True):
 
 
 class SurvivedPart(Part, frozen=True, kw_only=True):
-    """The result after a failure."""
+    """The result after a failure, or of the intact machine."""
 
     failed: Annotated[str, Meta(description="Failed links or ranks; empty: none.")]
     alike: Annotated[
@@ -154,13 +154,13 @@ class RobustnessProblem:
     settings: Settings
 
 
-def failure_classes(question: RobustnessProblem) -> dict[PartFailure, list[PartFailure]]:
+def failure_classes(problem: RobustnessProblem) -> dict[PartFailure, list[PartFailure]]:
     """Return the classes of failures that are equivalent under symmetries.
 
     Each class is a list of failures, and its key is the first of them.
     """
-    machine, spec = question.machine, question.subject.spec
-    orbits = Orbits(_all_failures(machine, question.parts))
+    machine, spec = problem.machine, problem.subject.spec
+    orbits = Orbits(_all_failures(machine, problem.parts))
     collective = spec.at(spec.unit)
     everything = list(orbits.members())
     failure_set = set(everything)
@@ -196,23 +196,23 @@ def _severity(case: SurvivedPart) -> tuple[bool, float, int]:
 
 
 def analyze_robustness(
-    question: RobustnessProblem, on_progress: Callable[[str], None] = lambda _: None
+    problem: RobustnessProblem, on_progress: Callable[[str], None] = lambda _: None
 ) -> RobustOutput:
     """Return the costs of the collective on the intact machine, and after each failure.
 
     Args:
-        question: Problem.
+        problem: Problem.
         on_progress: Progress callback: description of the current case.
 
     Raises:
         InputError: The settings do not fit the machine.
         KeyboardInterrupt: The user interrupted before the intact machine was solved.
     """
-    machine, subject = question.machine, question.subject
+    machine, subject = problem.machine, problem.subject
     on_progress("the whole machine")
-    intact, stopped = _solve_case(question, subject, "", (), None)
+    intact, stopped = _solve_case(problem, subject, "", (), None)
     best = _time_per_byte(subject, intact)
-    cases, classes = list[SurvivedPart](), failure_classes(question)
+    cases, classes = list[SurvivedPart](), failure_classes(problem)
     for number, (failure, alike) in enumerate(classes.items(), 1):
         if stopped:
             break
@@ -220,7 +220,7 @@ def analyze_robustness(
         names = tuple(other_failure.name(machine) for other_failure in alike[1:])
         try:
             on_progress(f"without {name} ({number} of {len(classes)})")
-            outcome, stopped = _case_after_failure(question, failure, name, names, best)
+            outcome, stopped = _case_after_failure(problem, failure, name, names, best)
         except KeyboardInterrupt:
             stopped = True
             break
@@ -235,7 +235,7 @@ def analyze_robustness(
 
 
 def _case_after_failure(
-    question: RobustnessProblem,
+    problem: RobustnessProblem,
     failure: PartFailure,
     name: str,
     alike: tuple[str, ...],
@@ -244,42 +244,44 @@ def _case_after_failure(
     """Return the result after a failure, and whether the user interrupted."""
     began = time.perf_counter()
     try:
-        left = failure.apply_to(question.machine)
+        remaining = failure.apply_to(problem.machine)
     except TopologyError:
         return _failed_case(name, alike, "no two remaining ranks are connected", began), False
-    if cut := unreachable_pair(left):
-        a, b = map(left.label, cut)
+    if cut := unreachable_pair(remaining):
+        a, b = map(remaining.label, cut)
         return _failed_case(name, alike, f"rank {a} does not reach rank {b}", began), False
     try:
-        return _solve_case(question, _remaining_problem(question, failure, left), name, alike, best)
+        return _solve_case(
+            problem, _remaining_problem(problem, failure, remaining), name, alike, best
+        )
     except InputError as error:
         return _failed_case(name, alike, str(error), began), False
 
 
 def _remaining_problem(
-    question: RobustnessProblem, failure: PartFailure, left: Topology
+    problem: RobustnessProblem, failure: PartFailure, remaining: Topology
 ) -> CollectiveProblem:
     """Return the collective on the remaining machine.
 
     Raises:
         InputError: The collective does not fit, for example because its root failed.
     """
-    spec, root = question.subject.spec, question.subject.spec.root
+    spec, root = problem.subject.spec, problem.subject.spec.root
     if failure.rank is not None and spec.parts:
         text = remove_rank(spec.name, spec.ranks, failure.rank)
-        return build_problem(left, text).require_steps()
-    asked = (
-        spec.name if spec.name in collective_names() else question.collective
+        return build_problem(remaining, text).require_steps()
+    collective = (
+        spec.name if spec.name in collective_names() else problem.collective
     )  # one group is by its name
     if root is None or failure.rank is None:
-        return build_problem(left, asked, question.root).require_steps()
+        return build_problem(remaining, collective, problem.root).require_steps()
     if root == failure.rank:
         raise ParameterError("it is the root")
-    return build_problem(left, asked, root - (failure.rank < root)).require_steps()
+    return build_problem(remaining, collective, root - (failure.rank < root)).require_steps()
 
 
 def _solve_case(
-    question: RobustnessProblem,
+    problem: RobustnessProblem,
     subject: CollectiveProblem,
     name: str,
     alike: tuple[str, ...],
@@ -288,20 +290,20 @@ def _solve_case(
     """Return the costs on a machine, and whether the user interrupted.
 
     Args:
-        question: Problem.
+        problem: Problem.
         subject: Machine to solve, with the collective.
         name: Description of the failure. Empty: the intact machine.
         alike: Descriptions of the equivalent failures.
         best: :func:`_time_per_byte` of the intact machine. None: unknown.
     """
     began = time.perf_counter()
-    frontier = find_frontier(subject.topology, subject.spec, question.covered, question.settings)
+    frontier = find_frontier(subject.topology, subject.spec, problem.covered, problem.settings)
     part = SurvivedPart(
         failed=name,
         alike=alike,
         points=tuple(map(_reached_part, frontier.points)),
         undecided=bool(frontier.open),
-        why="" if frontier.points else "there is none",
+        why="" if frontier.points else "no algorithm was found",
         seconds=round(time.perf_counter() - began, 3),
     )
     time_per_byte = _time_per_byte(subject, part)

@@ -87,11 +87,13 @@ def chart_run(run: SimulationRun, *, is_single: bool) -> ChartedRun:
         run: Simulation.
         is_single: Whether it is the only one, so that its links are drawn.
     """
-    made = run.timeline
+    timeline = run.timeline
     name = " and ".join(part.source.name for part in run.parts)
-    shares = ActivityShares(name, made.finish_us, tuple(made.utilization(_PARTS).tolist()))
-    asked = tuple(_build_demand(part, made.topology, made.clock.model) for part in run.parts)
-    return ChartedRun(shares, _link_activity(run, shares) if is_single else None, asked)
+    shares = ActivityShares(name, timeline.finish_us, tuple(timeline.utilization(_PARTS).tolist()))
+    demands = tuple(
+        _build_demand(part, timeline.topology, timeline.clock.model) for part in run.parts
+    )
+    return ChartedRun(shares, _link_activity(run, shares) if is_single else None, demands)
 
 
 def _build_demand(
@@ -126,35 +128,41 @@ def check_lines(plans: int) -> None:
         )
 
 
-def simulation_chart(drawn: Sequence[ChartedRun], runs: Sequence[RunPart]) -> ChartType:
+def simulation_chart(charted_runs: Sequence[ChartedRun], runs: Sequence[RunPart]) -> ChartType:
     """Return the chart of simulations.
 
     For one simulation, it shows the load of its links over time. For several plans at one size, it
     shows their utilization over time. Otherwise it shows completion times by size.
     """
-    if len(drawn) == 1 and drawn[0].links is not None:
-        lower_bound = max(us for _, us in _lower_bounds(drawn))
-        return charts.link_activity_chart(replace(drawn[0].links, lower_bound_us=lower_bound))
-    names = {drawing.shares.name for drawing in drawn}
+    if len(charted_runs) == 1 and charted_runs[0].links is not None:
+        lower_bound = max(us for _, us in _lower_bounds(charted_runs))
+        return charts.link_activity_chart(
+            replace(charted_runs[0].links, lower_bound_us=lower_bound)
+        )
+    names = {charted_run.shares.name for charted_run in charted_runs}
     titles = {f"{p.collective} on {p.topology}" for run in runs for p in run.collectives}
     title = titles.pop() if len(titles) == 1 else "Simulations"
-    if len(names) == len(drawn):
+    if len(names) == len(charted_runs):
         size = format_bytes(runs[0].collectives[0].size_bytes)
-        lower_bound = min(us for _, us in _lower_bounds(drawn))
+        lower_bound = min(us for _, us in _lower_bounds(charted_runs))
         return charts.shares_chart(
-            [drawing.shares for drawing in drawn], f"{title}, {size}", lower_bound
+            [charted_run.shares for charted_run in charted_runs], f"{title}, {size}", lower_bound
         )
-    rows = [*_time_rows(drawn, runs), *_bound_rows(runs), *_lower_bound_rows(drawn)]
+    rows = [*_time_rows(charted_runs, runs), *_bound_rows(runs), *_lower_bound_rows(charted_runs)]
     return charts.measured_chart(
         rows, "size", "time", "series", title=title, x_title="Size (bytes)",
         y_title="Time (\u00b5s)", log_y=True, x_bytes=True,
     )  # fmt: skip
 
 
-def _time_rows(drawn: Sequence[ChartedRun], runs: Sequence[RunPart]) -> Iterator[dict[str, object]]:
-    for drawing, run in zip(drawn, runs, strict=True):
+def _time_rows(
+    charted_runs: Sequence[ChartedRun], runs: Sequence[RunPart]
+) -> Iterator[dict[str, object]]:
+    for charted_run, run in zip(charted_runs, runs, strict=True):
         for part in run.collectives:
-            name = part.program or part.file if len(run.collectives) > 1 else drawing.shares.name
+            name = (
+                part.program or part.file if len(run.collectives) > 1 else charted_run.shares.name
+            )
             yield {"size": part.size_bytes, "time": part.finish_us, "series": name}
 
 
@@ -170,69 +178,67 @@ def _bound_rows(runs: Sequence[RunPart]) -> Iterator[dict[str, object]]:
             yield {"size": size, "time": lower_bound, "series": "lower bound for these chunks"}
 
 
-def _lower_bound_rows(drawn: Sequence[ChartedRun]) -> Iterator[dict[str, object]]:
+def _lower_bound_rows(charted_runs: Sequence[ChartedRun]) -> Iterator[dict[str, object]]:
     """Yield the lower bound at each size, if all plans solve the same problem."""
     if (
         len(
             {
-                (question.topology, question.spec)
-                for drawing in drawn
-                for question in drawing.demands
+                (demand.topology, demand.spec)
+                for charted_run in charted_runs
+                for demand in charted_run.demands
             }
         )
         > 1
     ):
         return
     by_size: dict[int, float] = {}
-    for size, us in _lower_bounds(drawn):
+    for size, us in _lower_bounds(charted_runs):
         by_size[size] = min(us, by_size.get(size, us))
     for size, us in by_size.items():
         if us:
             yield {"size": size, "time": us, "series": "lower bound for every chunk count"}
 
 
-def _lower_bounds(drawn: Sequence[ChartedRun]) -> Iterator[tuple[int, float]]:
+def _lower_bounds(charted_runs: Sequence[ChartedRun]) -> Iterator[tuple[int, float]]:
     """Yield the size and the lower bound in microseconds of each collective. 0: no bound.
 
     The bound also holds for concurrent collectives, since others only reduce the bandwidth.
     """
-    asked = [request for drawing in drawn for request in drawing.demands]
+    demands = [demand for charted_run in charted_runs for demand in charted_run.demands]
     sizes: dict[tuple[Topology, Spec, AlphaModel], set[int]] = {}
-    for request in asked:
-        sizes.setdefault((request.topology, request.spec, request.model), set()).add(
-            request.rank_bytes
-        )
+    for demand in demands:
+        sizes.setdefault((demand.topology, demand.spec, demand.model), set()).add(demand.rank_bytes)
     curves: dict[tuple[Topology, Spec, AlphaModel], CompletionTimeBound | None] = {}
-    for question, of_question in sizes.items():
-        topology, spec, model = question
-        curves[question] = None
+    for demand_key, rank_sizes in sizes.items():
+        topology, spec, model = demand_key
+        curves[demand_key] = None
         if topology.ranks <= MAX_CUT_RANKS:
             with suppress(InputError):
-                curves[question] = lower_bound_curve(topology, spec, sorted(of_question), model)
-    for request in asked:
-        curve = curves[request.topology, request.spec, request.model]
-        yield request.size_bytes, float(curve.us(request.rank_bytes)) if curve else 0.0
+                curves[demand_key] = lower_bound_curve(topology, spec, sorted(rank_sizes), model)
+    for demand in demands:
+        curve = curves[demand.topology, demand.spec, demand.model]
+        yield demand.size_bytes, float(curve.us(demand.rank_bytes)) if curve else 0.0
 
 
 # --- links ---------------------------------------------------------------------------------------
 
 
 def _link_activity(run: SimulationRun, shares: ActivityShares) -> LinkActivity:
-    made = run.timeline
-    path = made.critical_path()
-    places = _select_links(made, [step.link for step in path])
+    timeline = run.timeline
+    path = timeline.critical_path()
+    places = _select_links(timeline, [step.link for step in path])
     critical = {step.row for step in path}
     bars: list[Bar] = []
-    together = len(made.link) > _MAX_BARS
+    together = len(timeline.link) > _MAX_BARS
     for place, link in enumerate(places):
-        link_bars = _link_bars(made, place, link, critical)
-        bars += _join_bars(link_bars, made.finish_us * _NEAR) if together else link_bars
-    links = made.topology.links
+        link_bars = _link_bars(timeline, place, link, critical)
+        bars += _join_bars(link_bars, timeline.finish_us * _NEAR) if together else link_bars
+    links = timeline.topology.links
     title = ", ".join(f"{p.source.collective.name} on {p.source.topology.name}, "
                       f"{format_bytes(p.size_bytes)}" for p in islice(run.parts, 1))  # fmt: skip
     more = f" and {format_count(len(run.parts) - 1, 'other')}" if len(run.parts) > 1 else ""
     return LinkActivity(
-        title=f"{title}{more}: {made.finish_us:.6g} \u00b5s",
+        title=f"{title}{more}: {timeline.finish_us:.6g} \u00b5s",
         notes=tuple(_notes(run, len(places))),
         shares=shares,
         links=tuple(f"{links[k].src} \u2192 {links[k].dst}" for k in places),
@@ -240,31 +246,32 @@ def _link_activity(run: SimulationRun, shares: ActivityShares) -> LinkActivity:
     )
 
 
-def _notes(run: SimulationRun, shown: int) -> Iterator[str]:
+def _notes(run: SimulationRun, shown_links: int) -> Iterator[str]:
     yield f"{run.stepping or 'scheduled times'}, alpha {run.timeline.clock.model}"
     links = len(run.timeline.topology.links)
-    if shown < links:
-        yield f"{shown} of {links} links: the critical path, then the busiest links"
+    if shown_links < links:
+        yield f"{shown_links} of {links} links: the critical path, then the busiest links"
 
 
-def _select_links(made: Timeline, path: Iterable[int]) -> list[int]:
-    links = range(len(made.topology.links))
+def _select_links(timeline: Timeline, path: Iterable[int]) -> list[int]:
+    links = range(len(timeline.topology.links))
     if len(links) <= charts.MAX_LINKS:
         return list(links)
-    busy = made.busy().tolist()
+    busy = timeline.busy().tolist()
     by_load = sorted(links, key=lambda link: (-busy[link], link))
     return sorted(islice(dict.fromkeys((*reversed(list(path)), *by_load)), charts.MAX_LINKS))
 
 
-def _link_bars(made: Timeline, place: int, link: int, critical: set[int]) -> list[Bar]:
-    rows = (made.link == link).nonzero()[0]
-    rows = rows[made.start[rows].argsort(kind="stable")]
-    carried = made.messages.carried_chunks()
-    first, end = carried.message.searchsorted((made.message[rows], made.message[rows] + 1))
+def _link_bars(timeline: Timeline, place: int, link: int, critical: set[int]) -> list[Bar]:
+    rows = (timeline.link == link).nonzero()[0]
+    rows = rows[timeline.start[rows].argsort(kind="stable")]
+    carried = timeline.messages.carried_chunks()
+    first, end = carried.message.searchsorted((timeline.message[rows], timeline.message[rows] + 1))
+    to_us = timeline.clock.us
     return [
-        Bar(place, made.clock.us(start), made.clock.us(free), _chunks_text(chunks), row in critical)
+        Bar(place, to_us(start), to_us(free), _chunks_text(chunks), row in critical)
         for row, start, free, chunks in zip(
-            rows.tolist(), made.start[rows].tolist(), made.free[rows].tolist(),
+            rows.tolist(), timeline.start[rows].tolist(), timeline.free[rows].tolist(),
             (carried.chunk[i:j].tolist() for i, j in zip(first, end, strict=True)), strict=True,
         )
     ]  # fmt: skip

@@ -48,7 +48,7 @@ class SimulatedPart(Part, frozen=True, kw_only=True):
 
 
 class BusiestPart(Part, frozen=True, kw_only=True):
-    """The link that was busy for longest, the first of several."""
+    """The busiest link. Of equally busy links it is the first."""
 
     link: Annotated[tuple[int, int], Meta(description="[src, dst].")]
     busy_us: Us
@@ -57,7 +57,7 @@ class BusiestPart(Part, frozen=True, kw_only=True):
 
 
 class PathPart(Part, frozen=True, kw_only=True):
-    """A transfer over a link which all after it waited for."""
+    """A transfer on the critical path: all later transfers of the path wait for it."""
 
     file: FileText
     chunk: Annotated[int, Meta(ge=0)]
@@ -70,9 +70,10 @@ class PathPart(Part, frozen=True, kw_only=True):
     waited_for: Annotated[
         WaitedFor,
         Meta(
-            description="Event of the previous transfer on the path that this one waited for "
-            "last. release: none. arrival: its data arrived. barrier: the previous step "
-            "ended. start: it started and freed a buffer or the thread block. onward: it "
+            description="Last event that this transfer waited for. Except for release, it "
+            "belongs to the previous transfer on the path. release: none. arrival: its data "
+            "arrived. barrier: the previous step ended. start: it started and freed a buffer or "
+            "the thread block. onward: it "
             "passed the previous link of the same route. link: it left the link. limit: "
             "it freed a budget or a place in a switch. order: it started first on a link, "
             "budget or switch."
@@ -121,7 +122,7 @@ class SimulateOutput(Output, frozen=True, kw_only=True):
 def simulate_output(
     sources: Sequence[SimulationSource],
     runs: Iterable[RunPart],
-    terms: SimulationSettings,
+    settings: SimulationSettings,
     plot: Path | None,
 ) -> SimulateOutput:
     """Return the JSON output of simulations."""
@@ -133,21 +134,21 @@ def simulate_output(
         else:
             plans[source.file] = source.plan
     inputs = plan_digests(plans) | programs
-    return build_output(SimulateOutput, terms, inputs=inputs, runs=runs, plot=plot)
+    return build_output(SimulateOutput, settings, inputs=inputs, runs=runs, plot=plot)
 
 
 def build_run_part(run: SimulationRun) -> RunPart:
     """Return the JSON output of one simulation."""
-    made = run.timeline
-    capacity = made.finish * len(made.topology.links)
+    timeline = run.timeline
+    capacity = timeline.finish * len(timeline.topology.links)
     return RunPart(
         collectives=tuple(_collective_part(run, part) for part in run.parts),
-        alpha=made.clock.model.text,
+        alpha=timeline.clock.model.text,
         stepping=run.stepping.value if run.stepping else None,
-        finish_us=made.finish_us,
-        utilisation=int(made.busy().sum()) / capacity if capacity else 0.0,
-        busiest=_busiest_part(made),
-        critical_path=tuple(_path_part(run, step) for step in made.critical_path()),
+        finish_us=timeline.finish_us,
+        utilisation=int(timeline.busy().sum()) / capacity if capacity else 0.0,
+        busiest=_busiest_part(timeline),
+        critical_path=tuple(_path_part(run, step) for step in timeline.critical_path()),
     )
 
 
@@ -169,22 +170,22 @@ def _collective_part(run: SimulationRun, part: SimulatedCollective) -> Simulated
     )
 
 
-def _busiest_part(made: Timeline) -> BusiestPart | None:
-    if not made.finish:
+def _busiest_part(timeline: Timeline) -> BusiestPart | None:
+    if not timeline.finish:
         return None
-    busy = made.busy()
+    busy = timeline.busy()
     link = int(busy.argmax())
     return BusiestPart(
-        link=made.topology.links[link].edge,
-        busy_us=made.clock.us(int(busy[link])),
-        busy=int(busy[link]) / made.finish,
-        bytes=int(made.carried_bytes()[link]),
+        link=timeline.topology.links[link].edge,
+        busy_us=timeline.clock.us(int(busy[link])),
+        busy=int(busy[link]) / timeline.finish,
+        bytes=int(timeline.carried_bytes()[link]),
     )
 
 
 def _path_part(run: SimulationRun, step: CriticalStep) -> PathPart:
-    made, more = run.timeline, run.timeline.messages.more
-    chunk = int(made.messages.chunk[step.message])
+    timeline, more = run.timeline, run.timeline.messages.more
+    chunk = int(timeline.messages.chunk[step.message])
     others = more.chunk[more.message == step.message].tolist()
     part = max((p for p in run.parts if p.first_message <= step.message),
                key=lambda p: p.first_message)  # fmt: skip
@@ -193,10 +194,10 @@ def _path_part(run: SimulationRun, step: CriticalStep) -> PathPart:
         PathPart,
         file=part.source.file,
         chunk=chunk - before,
-        link=made.topology.links[step.link].edge,
-        ready_us=made.clock.us(step.ready),
-        start_us=made.clock.us(step.start),
-        until_us=made.clock.us(step.until),
+        link=timeline.topology.links[step.link].edge,
+        ready_us=timeline.clock.us(step.ready),
+        start_us=timeline.clock.us(step.start),
+        until_us=timeline.clock.us(step.until),
         waited_for=step.why.name.lower(),
         with_chunks=(other_chunk - before for other_chunk in others),
     )

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sccl.comparison.comparison import Comparison, SystemResult, compare
+from sccl.comparison.comparison import Comparison, ContenderResult, compare
 from sccl.comparison.contender_selection import build_contenders
 from sccl.comparison.contenders import ComparisonProblem
 from sccl.core.clock import AlphaModel
@@ -33,8 +33,8 @@ ASSUMPTIONS = (
     "times come from sccl's model with optimal pipelining; NCCL divides and pipelines differently",
     "tree: two binary trees of all ranks; NCCL's are chains within a node",
     "protocol: simple, the only one that modeled times describe",
-    f"channels: {DEFAULT_CHANNELS}, which leaves NCCL its own number, as -1 does not",
-    "not compared: nvls and collnet, which need switches that add up",
+    f"channels: {DEFAULT_CHANNELS}, which lets NCCL choose the number (-1 does not)",
+    "not compared: nvls and collnet, which need switches that reduce",
 )
 
 
@@ -144,7 +144,7 @@ def _is_in_nccl(name: str, collective: str, nodes: int, ranks: int) -> bool:
     return True
 
 
-def _faster_systems(comparison: Comparison, best: dict[int, SystemResult]) -> Iterator[str]:
+def _faster_systems(comparison: Comparison, best: dict[int, ContenderResult]) -> Iterator[str]:
     """Yield a note for each system and range of sizes in which it beats NCCL's algorithms."""
     winners = [(size, comparison.winner(size)) for size in comparison.sizes]
     for name, group in groupby(winners, lambda pair: pair[1].name if pair[1] else ""):
@@ -157,7 +157,7 @@ def _faster_systems(comparison: Comparison, best: dict[int, SystemResult]) -> It
         if not gains or max(gains) <= 0:
             continue
         span = " to ".join(dict.fromkeys(format_bytes(sizes[i][0]) for i in (0, -1)))
-        yield f"at {span} {name} takes up to {max(gains):.0%} less than these"
+        yield f"at {span} {name} takes up to {max(gains):.0%} less time than NCCL's algorithms"
 
 
 def rules_file(comparison: Comparison, made_by: str) -> WrittenFiles:
@@ -170,19 +170,19 @@ def rules_file(comparison: Comparison, made_by: str) -> WrittenFiles:
     Raises:
         InputError: There are no rules.
     """
-    made = choose_rules(comparison)
+    rules = choose_rules(comparison)
     about = f"{comparison.problem.spec.name} on {comparison.problem.topology.name}, by {made_by}"
     about = "".join(c if c.isprintable() else "?" for c in about)
-    content = format_rules(made.rules, (about, *made.notes)).encode()
-    return WrittenFiles({"rules.csv": content}, _nccl_command(comparison.problem), made.notes)
+    content = format_rules(rules.rules, (about, *rules.notes)).encode()
+    return WrittenFiles({"rules.csv": content}, _nccl_command(comparison.problem), rules.notes)
 
 
-def _nccl_command(contest: ComparisonProblem) -> str:
+def _nccl_command(problem: ComparisonProblem) -> str:
     """Return the command that runs NCCL with rules: one process per node, or one per GPU."""
     variables = "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={path}"
-    program = f"{_PERF[contest.spec.name]}_perf -b 1K -e 1G -f 4"
-    ranks = contest.topology.ranks
-    if count_nodes(contest.topology) == 1:
+    program = f"{_PERF[problem.spec.name]}_perf -b 1K -e 1G -f 4"
+    ranks = problem.topology.ranks
+    if count_nodes(problem.topology) == 1:
         return f"{variables} {program} -g {ranks}"
     return f"mpirun -np {ranks} env {variables} {program} -g 1"
 
@@ -193,11 +193,11 @@ def write_tuner(comparison: Comparison, file: Path) -> TunerPart:
     Raises:
         InputError: There are no rules, or the file cannot be written.
     """
-    made = rules_file(comparison, "sccl compare --tuner")
-    (content,) = made.files.values()
+    written = rules_file(comparison, "sccl compare --tuner")
+    (content,) = written.files.values()
     write_bytes_atomically(file, content)
-    command = made.command.replace("{path}", quote(str(file)))
-    return TunerPart(file=str(file), command=command, notes=made.notes)
+    command = written.command.replace("{path}", quote(str(file)))
+    return TunerPart(file=str(file), command=command, notes=written.notes)
 
 
 def rules_for_plans(plans: Sequence[SizedPlan], size_bytes: int | None) -> WrittenFiles:
@@ -214,15 +214,15 @@ def rules_for_plans(plans: Sequence[SizedPlan], size_bytes: int | None) -> Writt
     topology, collective = plans[0].plan.topology, plans[0].plan.collective
     check_tunable(collective.name)
     spec = build_spec(topology, collective.name, collective.root)
-    contest = ComparisonProblem(topology, spec, AlphaModel.TRAVELS)
+    problem = ComparisonProblem(topology, spec, AlphaModel.TRAVELS)
     nodes = count_nodes(topology)
     names = [
         name for name in NCCL_ALGORITHMS if _is_in_nccl(name, spec.name, nodes, topology.ranks)
     ]
     plan_by_name = {sized_plan.name: sized_plan.plan for sized_plan in plans}
     sizes = parse_sizes("1KB..1GB") if size_bytes is None else (size_bytes,)
-    entrants = build_contenders(contest, names, plan_by_name, lambda _: None)
-    comparison = compare(contest, entrants, sizes, times_alone=True)
+    contenders = build_contenders(problem, names, plan_by_name, lambda _: None)
+    comparison = compare(problem, contenders, sizes, times_alone=True)
     if comparison.end_reason:
         raise KeyboardInterrupt
     return rules_file(comparison, "sccl export")

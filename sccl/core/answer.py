@@ -46,7 +46,7 @@ _ORIGIN_DESCRIPTIONS = {
 
 
 UNVERIFIED_HINT = (
-    "--no-store without --cluster solves the question here, --trust-store and --trust-cluster "
+    "--no-store without --cluster solves it in this process; --trust-store and --trust-cluster "
     "accept the claim"
 )
 """Remedies for an unsat that is not verified."""

@@ -200,8 +200,8 @@ def require_at_least_bound(
     """
     if bound is not None and attained < bound:
         low, high = _distinct_texts(Fraction(attained), Fraction(bound))
-        of = f" {unit}" if unit else ""
-        raise ContradictionError(f"{result} is {low}{of}, and {limit} is {high}{of}")
+        unit_text = f" {unit}" if unit else ""
+        raise ContradictionError(f"{result} is {low}{unit_text}, and {limit} is {high}{unit_text}")
 
 
 def _distinct_texts(low: Fraction, high: Fraction) -> tuple[str, str]:

@@ -115,7 +115,7 @@ class Clock:
         links = [(k.lanes, k.gb_per_s) for k in topology.links]
         speeds = topology.budget_speeds()
         budgets = [(b.chunks_per_round, v) for b, v in zip(topology.budgets, speeds, strict=True)]
-        made = cls(
+        clock = cls(
             tick_ps=tick_ps,
             model=model,
             chunk_bytes=chunk_bytes,
@@ -130,12 +130,12 @@ class Clock:
                 _ticks_by_cost(budgets, partial(_passing_ticks, size, tick_ps)) for size in sizes
             ),
         )
-        made._check(topology)
-        return made
+        clock._check(topology)
+        return clock
 
     def _check(self, topology: Topology) -> None:
-        each = zip(self.alpha, self.beta[-1], strict=True)
-        ticks = max(*(alpha + beta for alpha, beta in set(each)), *self.shared[-1], 0)
+        costs = zip(self.alpha, self.beta[-1], strict=True)
+        ticks = max(*(alpha + beta for alpha, beta in set(costs)), *self.shared[-1], 0)
         if ticks <= MAX_TICKS:
             return
         links = [alpha + beta for alpha, beta in zip(self.alpha, self.beta[-1], strict=True)]

@@ -21,7 +21,9 @@ MAX_COUNT = 2**40
 """Maximum number of elements of a chunk, so that the bytes of all chunks fit in 64 bits."""
 
 MAX_CLASSIFIED = 2**22
-"""Maximum number of chunks to classify: those of an alltoall of 2,048 ranks, due to memory."""
+"""Maximum number of chunks to group into classes, due to memory. An alltoall of 2,048 ranks has as
+many.
+"""
 
 
 class RelationKind(StrEnum):
@@ -208,8 +210,8 @@ class Collective:
     def amount(self, chunks: Sequence[int]) -> int:
         """Return the number of elements of chunks, or the number of chunks if all have one size.
 
-        Each element counts C times relative to the undivided chunk: amounts over C are in elements,
-        or in units of C chunks.
+        An element that is divided into C parts counts C times. So an amount divided by C is a
+        number of elements, or of buffers of C chunks.
         """
         if not self.counts:
             return len(chunks)
@@ -239,7 +241,9 @@ class Collective:
     def is_unicast(self) -> bool:
         """Return whether each chunk has at most one destination that does not hold it."""
         if not self.has_equal_classes:
-            return all(len(wanted - holders) <= 1 for holders, wanted in self.chunk_classes())
+            return all(
+                len(destinations - holders) <= 1 for holders, destinations in self.chunk_classes()
+            )
         to_all = self.post.kind is RelationKind.ALL and self.pre.kind is not RelationKind.ALL
         return not to_all or self.ranks == 2
 
@@ -260,8 +264,8 @@ class Collective:
         if not self.has_equal_classes:
             return sum(
                 self.amount(chunks)
-                for (holders, wanted), chunks in self.chunk_classes().items()
-                if inside.isdisjoint(holders) and not inside.isdisjoint(wanted)
+                for (holders, destinations), chunks in self.chunk_classes().items()
+                if inside.isdisjoint(holders) and not inside.isdisjoint(destinations)
             )
         if self.pre == self.post or not inside:
             return 0
@@ -275,7 +279,7 @@ class Collective:
         )
 
     def served_bytes(self, chunk_bytes: int | Sequence[int]) -> Fraction:
-        """Return the data size, per C chunks or per element, that chunks of these sizes serve.
+        """Return the bytes per C chunks, or per element, for which chunks of these sizes suffice.
 
         Chunks of a class are interchangeable, so only the sum of their bytes matters.
 
@@ -287,13 +291,13 @@ class Collective:
         """
         if isinstance(chunk_bytes, int) and not self.counts:
             return Fraction(chunk_bytes * self.chunks)
-        of = [chunk_bytes] * self.num_chunks if isinstance(chunk_bytes, int) else chunk_bytes
+        sizes = [chunk_bytes] * self.num_chunks if isinstance(chunk_bytes, int) else chunk_bytes
         classes = self.chunk_classes().values()
-        each = (
-            Fraction(sum(of[chunk] for chunk in members), self.amount(members))
+        bytes_per_element = (
+            Fraction(sum(sizes[chunk] for chunk in members), self.amount(members))
             for members in classes
         )
-        return self.chunks * min(each)
+        return self.chunks * min(bytes_per_element)
 
     def check_equal_chunks(self) -> None:
         """Check that chunks have one size, as steps and rounds require.
@@ -368,11 +372,11 @@ def single_flow_ends(collective: Collective) -> FlowEnds | None:
     if {collective.pre.kind, collective.post.kind}.isdisjoint(_SINGLE_END_KINDS):
         return None
     classes = [
-        (frozenset(map(int, holders)), sorted(map(int, wanted - holders)), len(chunks))
-        for (holders, wanted), chunks in collective.chunk_classes().items()
-        if wanted - holders
+        (frozenset(map(int, holders)), sorted(map(int, destinations - holders)), len(chunks))
+        for (holders, destinations), chunks in collective.chunk_classes().items()
+        if destinations - holders
     ]
-    if not classes or any(len(wanted) > 1 for _, wanted, _ in classes):
+    if not classes or any(len(destinations) > 1 for _, destinations, _ in classes):
         return None
     if len({holders for holders, _, _ in classes}) == 1:
         amount = sum(chunks for _, _, chunks in classes)

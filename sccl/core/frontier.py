@@ -1,7 +1,7 @@
 """Frontiers: the best known algorithms for a collective on a machine, limits, and open candidates.
 
 A frontier has a part for every class of algorithms that was searched. Most collectives have one
-class. Allreduce has up to four, and charts overlay their points.
+class. Allreduce has up to four, called families, and charts overlay their points.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sccl.core.stop import NOT_STOPPED, StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm
 
 COMPOSED, TREES, EXCHANGED, GATHERED = "composed", "trees", "exchanged", "gathered"
-"""The names of the classes of allreduces."""
+"""The names of the allreduce families. Each family is a class of algorithms."""
 
 PointState = Literal["proved", "best found", "approached"]
 """State of a point: proved optimal, best found (not proved), or a proved limit of R/C that no known
@@ -278,7 +278,7 @@ class ClassFrontier:
 
     @property
     def without_transient(self) -> ClassFrontier:
-        """Return the part without times and folders."""
+        """Return the frontier of the class without times and folders."""
         points = (
             replace(point, file=point.file and Path(point.file.name), seconds=None)
             for point in self.points
@@ -411,20 +411,23 @@ class Frontier:
         Raises:
             ContradictionError: It is.
         """
-        of = f"of {point.text} for {self.name} ({part.scope})"
-        steps, lowest = [part.steps or 0], [part.bandwidth or Fraction(0)]
+        point_text = f"of {point.text} for {self.name} ({part.scope})"
+        steps, lower_bounds = [part.steps or 0], [part.bandwidth or Fraction(0)]
         if self.bounds is not None:
             steps.append(self.bounds.steps)
-            lowest.append(self.bounds.bandwidth)
-        lowest += [
+            lower_bounds.append(self.bounds.bandwidth)
+        lower_bounds += [
             x.lower for x in (*part.limits, *self.any_class_limits) if x.steps >= point.steps
         ]
         require_at_least_bound(
-            point.steps, max(steps), result=f"the S {of}", limit="the lower bound on S"
+            point.steps, max(steps), result=f"the S {point_text}", limit="the lower bound on S"
         )
         for cost in point.costs:
             require_at_least_bound(
-                cost, max(lowest), result=f"the R/C {of}", limit="the lower bound on R/C"
+                cost,
+                max(lower_bounds),
+                result=f"the R/C {point_text}",
+                limit="the lower bound on R/C",
             )
 
     def is_undominated(self, point: Point) -> bool:

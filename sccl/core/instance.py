@@ -13,6 +13,7 @@ from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError, TopologyError
 
 MAX_K = 1_000_000
+"""Maximum k: a guard against typing errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Instance:
         self.collective.check_equal_chunks()
         if self.collective.combining:
             raise CollectiveError(
-                f"{self.collective.name} reduces chunks, which SYNCOLL cannot express; ask for "
+                f"{self.collective.name} reduces chunks, which SYNCOLL cannot express; solve "
                 "its dual (sccl.transform does this)"
             )
         if self.collective.ranks != self.topology.ranks:
@@ -59,7 +60,8 @@ def check_direct(topology: Topology) -> None:
     if topology.switches:
         raise TopologyError(
             f"topology {topology.name!r} has switch nodes, which k-synchronous synthesis cannot "
-            "express; ask through sccl.topo.machine_model, which makes links with budgets of them"
+            "express; convert it with sccl.topo.machine_model, which replaces them by links with "
+            "budgets"
         )
 
 
@@ -155,5 +157,5 @@ class SweepRange:
     @property
     def description(self) -> str:
         """Return the restriction of a sweep's claims, such as ``"k = 2"``."""
-        of_rounds = "the k searched" if self.k is None else f"k = {self.k}"
-        return of_rounds + (f" and C <= {self.max_chunks}" if self.max_chunks is not None else "")
+        range_text = "the k searched" if self.k is None else f"k = {self.k}"
+        return range_text + (f" and C <= {self.max_chunks}" if self.max_chunks is not None else "")

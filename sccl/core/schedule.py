@@ -1,7 +1,4 @@
-"""Schedule: the transfers of every link, in whole ticks. The timed counterpart of an algorithm.
-
-A filter selects some of its transfers.
-"""
+"""Schedule: the transfers of every link, in whole ticks. The timed counterpart of an algorithm."""
 
 from __future__ import annotations
 
@@ -61,10 +58,10 @@ class Schedule:
     the transfer. They may separate after it: a path belongs to a message and a chunk.
 
     The columns are stored unchanged, in any integer type, and may be on disk (``numpy.memmap``).
-    Methods need only one batch of rows in memory. A row takes 25 bytes with 64, 32 and 8 bits. So
-    the 1.6 * 10^9 transfers of an allgather among 40,000 ranks are a file of 40 GB, or 24 GB with
-    times and links of 32 bits and chunks of 16. The transfers of a broadcast of 1,000 chunks are 1
-    GB.
+    Methods need only one batch of rows in memory. A row takes 25 bytes: two times of 64 bits, a
+    chunk and a link of 32 bits each, and a flag. So the 1.6 * 10^9 transfers of an allgather among
+    40,000 ranks are a file of 40 GB, or 24 GB with times and links of 32 bits and chunks of 16. The
+    transfers of a broadcast of 1,000 chunks are 1 GB.
 
     Attributes:
         start: Tick at which the link begins with the chunk. Rows ascend by (start, chunk, link).
@@ -104,11 +101,11 @@ class Schedule:
             column.flags.writeable = False
             object.__setattr__(self, name, column)
         self._check_fit()
-        before = None
+        last_key = None
         for position, rows in enumerate(self.batches(_CHECK_ROWS)):
             self._check_ranges(rows, position * _CHECK_ROWS)
-            self._check_order(rows, position * _CHECK_ROWS, before)
-            before = tuple(int(column[-1]) for column in (rows.start, rows.chunk, rows.link))
+            self._check_order(rows, position * _CHECK_ROWS, last_key)
+            last_key = tuple(int(column[-1]) for column in (rows.start, rows.chunk, rows.link))
 
     def _column_names(self) -> tuple[str, ...]:
         return tuple(n for n in TransferColumns._fields if getattr(self, n) is not None)
@@ -166,12 +163,12 @@ class Schedule:
             )
 
     def _check_order(
-        self, rows: TransferColumns, first: int, before: tuple[int, ...] | None
+        self, rows: TransferColumns, first: int, last_key: tuple[int, ...] | None
     ) -> None:
         """Check that rows ascend by (start, chunk, link), after the previous batch's last row."""
         keys = [rows.start, rows.chunk, rows.link]
-        if before is not None:
-            last = [np.array([b], dtype=key.dtype) for b, key in zip(before, keys, strict=True)]
+        if last_key is not None:
+            last = [np.array([b], dtype=key.dtype) for b, key in zip(last_key, keys, strict=True)]
             keys = [np.concatenate(pair) for pair in zip(last, keys, strict=True)]
             first -= 1
         descends = np.ones(len(keys[0]) - 1, dtype=np.bool_)  # equal keys count as descending
@@ -346,12 +343,12 @@ class ScheduleFilter:
             ParameterError: There is no such chunk, rank or time.
         """
         self.check(schedule.topology, schedule.collective)
-        taken = self.link_mask(schedule.topology, schedule.link.astype(np.int64))
-        taken &= schedule.start >= self.begin
+        selected = self.link_mask(schedule.topology, schedule.link.astype(np.int64))
+        selected &= schedule.start >= self.begin
         if self.until is not None:
-            taken &= schedule.start < self.until
+            selected &= schedule.start < self.until
         if self.chunk is not None:
-            taken &= schedule.chunk == self.chunk
-        columns = {name: getattr(schedule, name)[taken] for name in TransferColumns._fields[:5]}
-        message = None if schedule.message is None else schedule.message[taken]
+            selected &= schedule.chunk == self.chunk
+        columns = {name: getattr(schedule, name)[selected] for name in TransferColumns._fields[:5]}
+        message = None if schedule.message is None else schedule.message[selected]
         return replace(schedule, **columns, message=message)

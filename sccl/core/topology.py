@@ -288,8 +288,8 @@ class Topology:
         edge_speeds = {link.edge: link.gb_per_s for link in self.links}
         speeds = [{edge_speeds[edge] for edge in b.edges} for b in self.budgets]
         return tuple(
-            b.gb_per_s or (of_links.pop() if len(of_links) == 1 else self.gb_per_s)
-            for b, of_links in zip(self.budgets, speeds, strict=True)
+            b.gb_per_s or (link_speeds.pop() if len(link_speeds) == 1 else self.gb_per_s)
+            for b, link_speeds in zip(self.budgets, speeds, strict=True)
         )
 
     def successors(self) -> tuple[tuple[int, ...], ...]:
@@ -324,7 +324,7 @@ class Topology:
         """Return whether both have the same links, switches, budgets and costs."""
         mine, theirs = (
             (
-                sorted((k.edge, k.lanes, k.alpha_us, k.gb_per_s) for k in t.links),
+                sorted((link.edge, link.lanes, link.alpha_us, link.gb_per_s) for link in t.links),
                 [(s.copies, s.buffer_chunks, s.cut_through) for s in t.switches],
                 sorted(
                     (b.edges, b.chunks_per_round, speed)
@@ -395,16 +395,16 @@ def distances(successors: Sequence[Sequence[int]], sources: Iterable[int]) -> li
         successors: adjacency, as returned by :meth:`Topology.successors`.
         sources: the nodes at distance 0.
     """
-    far = [UNREACHED] * len(successors)
+    distance_of = [UNREACHED] * len(successors)
     reached = sorted(set(sources))
     for node in reached:
-        far[node] = 0
+        distance_of[node] = 0
     for node in reached:  # grows during the loop: breadth first
-        for neighbour in successors[node]:
-            if far[neighbour] == UNREACHED:
-                far[neighbour] = far[node] + 1
-                reached.append(neighbour)
-    return far
+        for neighbor in successors[node]:
+            if distance_of[neighbor] == UNREACHED:
+                distance_of[neighbor] = distance_of[node] + 1
+                reached.append(neighbor)
+    return distance_of
 
 
 def to_ranks(numbers: Iterable[int]) -> frozenset[Rank]:

@@ -200,8 +200,8 @@ def test_interrupted_bound_falls_back_to_cuts(monkeypatch: pytest.MonkeyPatch) -
     ("words", "says"),
     [
         (("--only", "rings"), "did you mean 'ring'"),
-        (("--without", "nobody"), "unknown system 'nobody'"),
-        (("--only", "ring", "--without", "ring"), "no contender is left"),
+        (("--without", "nobody"), "unknown method 'nobody'"),
+        (("--only", "ring", "--without", "ring"), "no method is left"),
         (("--plot", "times.txt"), "cannot draw times.txt"),
         (("--what", "time"), "give --plot FILE as well"),
     ],

@@ -195,7 +195,7 @@ def test_check_says_that_it_looks_at_no_claims(tmp_path: Path) -> None:
     assert sccl(*asked, "--certify", tmp_path)[0] == 0
     code, out, err = sccl("check", tmp_path)
     assert (code, out.count("valid")) == (0, 1)
-    assert f"check them with: sccl certificate verify {tmp_path}" in err
+    assert f"verify them with: sccl certificate verify {tmp_path}" in err
 
 
 def test_check_lists_every_violation(tmp_path: Path) -> None:

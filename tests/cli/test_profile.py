@@ -159,7 +159,7 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
         (["--ranks", "2", "--chunks", "0,1"], "chunks is '0,1', expected numbers from 1 to 1024"),
         (["--ranks", "2", "--size", "1K..1G", "--chunks", "8"], "8 chunks of the largest of"),
         (["--ranks", "2", "--repeat", "0"], "repeat is 0, expected 1 to 1000"),
-        (["--measurements", "FILE", "--ranks", "2"], "--ranks is about measuring"),
+        (["--measurements", "FILE", "--ranks", "2"], "--ranks sets a measurement"),
         (["--measurements", "FILE", "--topo", "dgx1"], "'dgx1' has 8 ranks, measurements 'known'"),
         (["--measurements", "FILE", "--alike", "-1"], "alike is -1.0, expected a number from 0"),
         (["--measurements", "FILE", "--max-misfit", "0"], "max_misfit is 0.0, expected a number"),

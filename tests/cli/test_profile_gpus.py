@@ -86,7 +86,7 @@ def test_known_machine_says_which_gpu_each_rank_is(
             "--ranks applies to MPI runs, and --gpus measures the GPUs of one process",
         ),
         (["--mpi", "."], 2, "--mpi applies to MPI runs, and --gpus measures"),
-        (["--measurements", "x.json"], 2, "--gpus is about measuring, and --measurements gives"),
+        (["--measurements", "x.json"], 2, "--gpus sets a measurement, and --measurements gives"),
         (["--repeat", "0"], 0, "repeat is 0, expected 1 to 1000"),
         (["--topo", "rail:2x2"], 4, "has switches as nodes"),
     ],

@@ -198,10 +198,10 @@ def test_tune_says_in_json_whose_costs_it_took(tmp_path: Path) -> None:
         (
             OWN,
             ("--size", "1..4"),
-            "--size is about measuring, and --topo gives the costs of links",
+            "--size sets a measurement, and --topo gives the costs of links",
         ),
-        (OWN, ("--repeat", "3"), "--repeat is about measuring"),
-        (OWN, ("--mpi", "."), "--mpi is about measuring"),
+        (OWN, ("--repeat", "3"), "--repeat sets a measurement"),
+        (OWN, ("--mpi", "."), "--mpi sets a measurement"),
         (OWN, ("--ranks", "3"), "3 ranks are asked for, but "),
         (OWN, ("--collective", "reduce"), "has no 'reduce', only broadcast"),
     ],

@@ -18,7 +18,7 @@ SHARED = {
     "Algorithm": {"core.algorithm", "api.algorithm"},
     "Comparison": {"comparison.comparison", "api.comparison"},
     "Frontier": {"core.frontier", "api.frontier"},
-    "Point": {"core.frontier", "api.shared"},
+    "Point": {"core.frontier", "api.frontier_base"},
     "Schedule": {"core.schedule", "api.schedule"},
     "Topology": {"core.topology", "api.machine"},
     "TrainingPlan": {"training.types.training_plan", "api.training"},

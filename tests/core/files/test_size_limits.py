@@ -101,7 +101,7 @@ def test_memory_that_is_used_up_is_a_sentence_with_what_was_too_large(
     result = CliRunner().invoke(app, ["bound", "--collective", "allgather", "--topo", "ring:4"])
     assert result.exit_code == 4
     assert result.stderr == (
-        "failed: out of memory at 4 ranks, 8 links: ask for less, or give it more memory\n"
+        "failed: out of memory at 4 ranks, 8 links: reduce the problem, or give it more memory\n"
     )
 
 

@@ -468,6 +468,7 @@ def test_store_verbs(tmp_path: Path) -> None:
         ([key["unsat"], "-o", tmp_path / "b.json"], "the store has no algorithm"),
         (["-o", tmp_path / "b.json"], "needs the DIGEST of an instance"),
         ([key["sat"], "--delete-all"], "give DIGEST or a --delete option, not both"),
+        (["--delete-all", "--delete-unknown"], "--delete-all deletes every answer"),
     ):
         code, text = sccl("doctor", "cache", *bad, "--store", file)
         assert code == 2, text

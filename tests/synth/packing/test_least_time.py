@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.api.given import collective as custom_collective
+from sccl.api.inputs import collective as custom_collective
 from sccl.collectives import dual_of, named_spec
 from sccl.core.clock import Clock
 from sccl.core.outcome import Inconclusive, Solution

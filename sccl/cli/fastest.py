@@ -1,4 +1,4 @@
-"""``sccl synth fastest``: the least time over all chunkings."""
+"""``sccl synth fastest``: a fast schedule and a lower bound, over all chunk counts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Output = Annotated[
 
 @report_errors
 def fastest(
-    about: ProblemOptions,
+    problem_options: ProblemOptions,
     *,
     size: Size = "1KB..1GB",
     gap: Gap = 0.01,
@@ -80,16 +80,16 @@ def fastest(
 
     sizes, certificate = parse_sizes(size), certify_dir
     build_effort(timeout, 0)
-    machine = about.machine()
-    subject = unmodified_problem(machine, *about.collective_and_root(machine))
+    machine = problem_options.machine()
+    subject = unmodified_problem(machine, *problem_options.collective_and_root(machine))
     _check_output(output, sizes)
     if certificate:
         check_can_certify(certificate, subject.topology, subject.spec)
     best_by_size: dict[int, Solution] = {}
     with err().status("") as status:
-        words = escape(f"{subject.spec.name} on {single_line(subject.topology.name)}")
-        status.update(words)
-        on_progress = (lambda _: None) if json else (lambda now: status.update(f"{words}, {now}"))
+        title = escape(f"{subject.spec.name} on {single_line(subject.topology.name)}")
+        status.update(title)
+        on_progress = (lambda _: None) if json else (lambda now: status.update(f"{title}, {now}"))
         points, interrupted = [], False
         for point in task.compute_time_limits(
             subject, sizes, gap, timeout, on_progress, notify_first_compile
@@ -98,11 +98,11 @@ def fastest(
             interrupted |= point.end_reason.kind is StopKind.INTERRUPTED
             if point.plan:
                 best_by_size[point.size_bytes] = point.plan
-    shown = task.time_limit_output(subject, gap, points)
+    result = task.time_limit_output(subject, gap, points)
     if json:
-        print_output(shown)
+        print_output(result)
     else:
-        _print(out(), shown)
+        _print(out(), result)
     if certificate and best_by_size and not interrupted:
         write_and_report(
             lambda path, _: certify_times(subject, best_by_size, path), certificate, quiet=json
@@ -112,13 +112,13 @@ def fastest(
         err().print(f"{why}: no certificate is written")
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
-    near = all(point.gap is not None and point.gap <= gap for point in shown.points)
-    if not near:
+    is_within_gap = all(point.gap is not None and point.gap <= gap for point in result.points)
+    if not is_within_gap:
         err().print(
             f"exit code 3: a gap is above {gap:.2%} or unknown; --gap sets the limit",
             markup=False,
         )
-    raise typer.Exit(ExitCode.OK if near else ExitCode.UNKNOWN)
+    raise typer.Exit(ExitCode.OK if is_within_gap else ExitCode.UNKNOWN)
 
 
 def _check_output(path: Path | None, sizes: Sequence[int]) -> None:
@@ -136,7 +136,7 @@ def _check_output(path: Path | None, sizes: Sequence[int]) -> None:
 
 
 def _write_point(path: Path | None, sizes: Sequence[int], point: TimePoint) -> Path | None:
-    """Write a schedule, and return where it is. None: there is none, or none is asked for.
+    """Write a schedule and return its file. None: no schedule, or no output requested.
 
     Raises:
         InputError: it cannot be written.
@@ -150,18 +150,18 @@ def _write_point(path: Path | None, sizes: Sequence[int], point: TimePoint) -> P
     return path
 
 
-def _print(console: Console, shown: object) -> None:
+def _print(console: Console, result: object) -> None:
     from sccl.synth.packing.by_time.time_limits import TimeLimitOutput  # noqa: PLC0415 - loads NumPy
 
-    assert isinstance(shown, TimeLimitOutput)
+    assert isinstance(result, TimeLimitOutput)
     console.print(
-        f"{shown.collective} on {single_line(shown.topology)}, any chunking, alpha travels",
+        f"{result.collective} on {single_line(result.topology)}, any chunking, alpha travels",
         markup=False,
     )
     table = Table()
     for name in ("Size", "Lower bound", "Schedule", "Gap", "C", "Transfers", "Found by", "Seconds"):
         table.add_column(name, justify="right")
-    for point in shown.points:
+    for point in result.points:
         is_found = point.finish_us is not None
         table.add_row(
             format_bytes(point.size_bytes),
@@ -174,13 +174,15 @@ def _print(console: Console, shown: object) -> None:
             f"{point.seconds:.2f}",
         )
     console.print(table)
-    for point in shown.points:
+    for point in result.points:
         if point.ended:
             console.print(f"[yellow]{format_bytes(point.size_bytes)}: {escape(point.ended)}[/]")
-    files = [point.file for point in shown.points if point.file]
+    files = [point.file for point in result.points if point.file]
     if files:
         where = single_line(files[0] if len(files) == 1 else Path(files[0]).parent)
-        judge = f"sccl check {single_line(quote(str(where)))}"
-        console.print(f"written to {where}; verify it with: {judge}", markup=False, soft_wrap=True)
+        check_command = f"sccl check {single_line(quote(str(where)))}"
+        console.print(
+            f"written to {where}; verify it with: {check_command}", markup=False, soft_wrap=True
+        )
     else:
         console.print("not written: add -o FILE", markup=False)

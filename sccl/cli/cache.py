@@ -59,7 +59,10 @@ def cache(
 
     For a reduction, the exported algorithm is that of the dual, as the solver found it.
     """
-    deletes = delete_all or delete_unknown or delete_older_than_days is not None
+    selects = delete_unknown or delete_older_than_days is not None
+    if delete_all and selects:
+        raise ParameterError("--delete-all deletes every answer: leave the other options out")
+    deletes = delete_all or selects
     if deletes and digest is not None:
         raise ParameterError("give DIGEST or a --delete option, not both")
     if output is not None and digest is None:

@@ -41,7 +41,10 @@ def _parameters() -> Iterator[Parameter]:
     for family, entry in FAMILIES.items():
         for field in option_fields(entry.job):
             by_family[field.name][family] = field
-    owners = {name: _owner(FAMILIES[next(iter(of))].job, name) for name, of in by_family.items()}
+    owners = {
+        name: _owner(FAMILIES[next(iter(families))].job, name)
+        for name, families in by_family.items()
+    }
     for kind, title in _PANELS.items():
         for name in (name for name, owner in owners.items() if owner is kind):
             fields = by_family[name]
@@ -60,7 +63,7 @@ def _owner(job: type, name: str) -> type:
 
 
 def _default_text(fields: dict[str, OptionField]) -> str:
-    """Return the default of an option, and of which families it is if these differ."""
+    """Return the default of an option, with families if their defaults differ."""
     families = defaultdict(list)
     for family, field in fields.items():
         families[field.default_help or _value_text(field.default)].append(family)

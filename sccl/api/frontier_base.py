@@ -15,8 +15,8 @@ from sccl.api.arguments import check_arguments
 from sccl.api.chart import Chart
 from sccl.core.answer import Origin
 from sccl.core.files.disk import check_can_write, write_atomically
-from sccl.core.frontier import Frontier as Known
-from sccl.core.frontier import Point as KnownPoint
+from sccl.core.frontier import Frontier as CoreFrontier
+from sccl.core.frontier import Point as CorePoint
 from sccl.core.frontier import describe_state, format_optimal
 from sccl.errors import InputError, ToolError
 from sccl.view import charts
@@ -52,8 +52,9 @@ class Point:
         rests_on: Origins, other than this process, of refutations that the proof needs:
             ``"stored"`` (the user's store), ``"other-version"``, ``"store-file"``, ``"cluster"``.
             For a point without a proof: origins that would prove it if they were verified.
-        found_by: Method that made the algorithm: ``"greedy"``, ``"construction"``, ``"packing"``,
-            ``"composition"``, or a solver, such as ``"cp-sat"``. Empty: not in its file.
+        found_by: Method that generated the algorithm: ``"greedy"``, ``"construction"``,
+            ``"packing"``, ``"composition"``, or a solver, such as ``"cp-sat"``. Empty: not in its
+            file.
 
     Examples:
         >>> import sccl
@@ -78,7 +79,7 @@ class Point:
 
     @classmethod
     def of(
-        cls, point: KnownPoint, algorithm: Algorithm | None, of_class: str, above: Fraction | None
+        cls, point: CorePoint, algorithm: Algorithm | None, of_class: str, above: Fraction | None
     ) -> Point:
         """Return a point with its algorithm.
 
@@ -164,13 +165,13 @@ class FrontierBase(ABC):
 
     @property
     @abstractmethod
-    def known(self) -> tuple[Known, ...]:
+    def known(self) -> tuple[CoreFrontier, ...]:
         """Return the frontiers of :mod:`sccl.core.frontier`.
 
         Files of earlier versions may have several.
         """
 
-    def _algorithm_of(self, point: KnownPoint) -> Algorithm | None:
+    def _algorithm_of(self, point: CorePoint) -> Algorithm | None:
         """Return the algorithm of a point, if there is one."""
         return Algorithm(point.algorithm) if point.algorithm else None
 
@@ -252,8 +253,8 @@ class FrontierBase(ABC):
             'allgather on dgx1: times by buffer size'
         """
         lines = _chart_data([self, *others])
-        drawn = charts.time_chart(lines, alpha_us, gb_per_s)
-        return Chart(drawn, self._title(others, "times by buffer size"))
+        chart = charts.time_chart(lines, alpha_us, gb_per_s)
+        return Chart(chart, self._title(others, "times by buffer size"))
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return the points of all families as a pandas table.
@@ -362,7 +363,7 @@ class FrontierBase(ABC):
         return f"{type(self).__name__}({self.name}: {' | '.join(classes)})"
 
 
-def _short_text(frontier: Known) -> str:
+def _short_text(frontier: CoreFrontier) -> str:
     """Return the points of a frontier and its state as text."""
     points = ", ".join(point.text for point in frontier.points) or "no point"
     return f"{points}; {frontier_state(frontier).head.lower()}"

@@ -1,4 +1,4 @@
-"""``sccl train control``: plans for a job that is running."""
+"""``sccl train control``: propose plans to a running job."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Status = Annotated[bool, typer.Option("--status", help="Print the state of the j
 Deadline = Annotated[
     float, typer.Option(help="Seconds for all ranks to vote; after that the plan is aborted.")
 ]
-Budget = Annotated[float, typer.Option(help="Seconds to search a plan.")]
+Budget = Annotated[float, typer.Option(help="Seconds for the search of a plan.")]
 Log = Annotated[
     Path | None,
     typer.Option(
@@ -72,7 +72,7 @@ Log = Annotated[
 
 
 @report_errors
-def optimizer(
+def train_control(
     store: StoreAddress,
     commit: Commit = None,
     serve: Serve = False,
@@ -88,7 +88,7 @@ def optimizer(
     SCCL_PLAN_KEY in the environment, plans, votes, and decisions are signed, and ranks with the key
     accept no others.
 
-    Exit code 0: done, 1: the plan was aborted, 4: the job's store is not there.
+    Exit code 0: done, 1: the plan was aborted, 4: the job's store cannot be reached.
     """
     _check_options(commit, deadline, budget, log, serve=serve, status=status, json=json)
     proposal = load_plan_to_commit(commit) if commit is not None else None
@@ -102,10 +102,10 @@ def optimizer(
     def planner(plan: bytes, costs: str) -> ReplanProcess:
         return ReplanProcess(plan, costs, budget)
 
-    def tell(text: str) -> None:
+    def print_line(text: str) -> None:
         out().print(single_line(text), markup=False, soft_wrap=True)
 
-    quiet = (lambda _: None) if json else tell
+    quiet = (lambda _: None) if json else print_line
     plans_anew = planner if serve else None
     with Controller(shared, settings, time.monotonic, plans_anew, quiet) as controller:
         decision = None
@@ -145,20 +145,20 @@ def _check_options(
         check_can_write(log)
 
 
-def _print_status(shown: OptimizerOutput, *, json: bool) -> None:
+def _print_status(state: OptimizerOutput, *, json: bool) -> None:
     if json:
-        print_output(shown)
+        print_output(state)
         return
     console = out()
     console.print(
-        f"run {shown.run}, generation {shown.generation}, {shown.ranks} ranks", markup=False
+        f"run {state.run}, generation {state.generation}, {state.ranks} ranks", markup=False
     )
     table = Table("Plan", "Decision", "Yes", "No", "Why")
-    for plan in shown.plans:
+    for plan in state.plans:
         row = (plan.version, plan.decision, plan.yes, plan.no, single_line(plan.why))
         table.add_row(*(escape(str(cell)) for cell in row))
     console.print(table)
-    last = shown.last
+    last = state.last
     console.print(
         "no iteration was reported"
         if last is None

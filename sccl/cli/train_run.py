@@ -1,4 +1,4 @@
-"""``sccl train run``: PyTorch jobs, recorded while they run, or kept to a plan."""
+"""``sccl train run``: record a PyTorch job, or run it with a plan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ Plan = Annotated[
 
 
 @report_errors
-def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Json = False) -> None:
+def train_run(
+    job: Job, plan: Plan = None, record: Record = None, json: options.Json = False
+) -> None:
     """Run a PyTorch job with backend "sccl", and record it or apply a training plan.
 
     The job itself does not change. Steps are recognized by its optimizers or by repetition.
@@ -49,8 +51,9 @@ def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Js
     not fit the plan, the job continues without the plan until a step fits again.
 
     Calls that the plan covers use gloo. All others run as without 'sccl train run'. A plan pays
-    when ranks use several networks or nodes. On one node bundles are often faster: compare the
-    time of a step with and without --plan. Ctrl-C of a recording writes the steps so far.
+    when ranks use several networks or nodes. On one node, bundles (shared memory, without a plan)
+    are often faster: compare the time of a step with and without --plan. Ctrl-C of a recording
+    writes the steps so far.
 
     Results equal those without a plan, except that covered collectives may add in another order.
     SCCL_CHANNELS=fast=eth0,slow=eth1 sets the network interface of each channel of the fabric.
