@@ -87,6 +87,14 @@ def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_recorded_durations_are_of_tests_that_exist() -> None:
+    """A renamed test would lose its mark as long, and run in every ``make test``."""
+    for name in file_order.stored_durations():
+        file, _, test = name.partition("::")
+        assert (ROOT / file).exists(), name
+        assert not test or f"def {test.partition('[')[0]}(" in (ROOT / file).read_text(), name
+
+
 def test_shared_helpers_are_in_the_kit() -> None:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
