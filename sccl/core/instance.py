@@ -1,4 +1,12 @@
-"""The SYNCOLL tuple (G, S, R, P, B, pre, post), SCCL section 3.2, and candidates of a sweep."""
+"""The SYNCOLL tuple (G, S, R, P, B, pre, post), SCCL section 3.2, and candidates of a sweep.
+
+From a command to a solver, a problem has these forms. A
+:class:`~sccl.synth.common.problem.CollectiveProblem` is a collective, for any number of chunks, on
+a machine. With C, S, and R, which are a :class:`Candidate` of a sweep, it is a
+:class:`~sccl.transform.question.Question`. A question has one :class:`Instance` per phase: a
+combining collective is solved as its dual, and an allreduce as two collectives. Planners in time
+get a :class:`~sccl.synth.common.contract.Request` instead: a problem with a buffer size.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
         InputError: The settings or the collective do not fit the topology.
     """
     with open_query_oracle(topology, spec, settings) as oracle:
-        of = partial(
+        sweep_collective = partial(
             sweep,
             topology,
             solve=oracle.answer,
@@ -60,9 +60,9 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
             from sccl.synth.allreduce.sweep import sweep_allreduce  # noqa: PLC0415
 
             return sweep_allreduce(
-                topology, spec, of, covered=covered, folder=folder, notify=notify
+                topology, spec, sweep_collective, covered=covered, folder=folder, notify=notify
             )
-        return of(spec, covered=covered, folder=folder)
+        return sweep_collective(spec, covered=covered, folder=folder)
 
 
 def sweep_equal_halves(

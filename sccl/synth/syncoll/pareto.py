@@ -71,7 +71,7 @@ class CandidateOracle(Protocol):
         ...
 
     @property
-    def asks_dearest_first(self) -> bool:
+    def asks_costliest_first(self) -> bool:
         """Return whether to ask for the candidates of the largest R/C before any bound."""
         ...
 
@@ -135,7 +135,7 @@ def _probe_dearest(
 
     Bounds and hard candidates of small S may take minutes. An algorithm is then already known.
     """
-    for steps in search.space.step_counts if oracle.asks_dearest_first else ():
+    for steps in search.space.step_counts if oracle.asks_costliest_first else ():
         level = search.start_level(steps)
         for dearest in level.level.undecided[-1:]:
             answer = oracle.answer(dearest, level)

@@ -84,7 +84,7 @@ class _SweepOracle:
         bounds: Source of lower bounds on R/C. None: the sweep uses none.
         limits: Source of limits of R/C. None: the sweep uses none.
         asks_limit_first: Whether limits are quicker than queries of candidates.
-        asks_dearest_first: Whether bounds are slow, so that an algorithm is searched before them.
+        asks_costliest_first: Whether bounds are slow, so that an algorithm is searched before them.
         prefetch: Called with likely next instances.
         files: Folder of algorithms.
         notify: Called with the events.
@@ -98,7 +98,7 @@ class _SweepOracle:
     bounds: StepLimits | None
     limits: StepLimits | None
     asks_limit_first: bool
-    asks_dearest_first: bool
+    asks_costliest_first: bool
     prefetch: Prefetch
     files: _SweepFiles
     notify: Callable[[SweepEvent], None]
@@ -331,9 +331,8 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     """
     begin = time.perf_counter()
     dual = dual_of(spec)
-    build_question(
-        topology, spec, spec.unit, dual.phases, dual.phases
-    )  # raises errors before anything runs
+    # only for its errors, before anything runs
+    build_question(topology, spec, spec.unit, dual.phases, dual.phases)
     bounds = lower_bounds(topology, spec)
     covered = _range_with_constructions(covered, topology, dual, bounds)
     last_steps = last_step(spec, bounds, covered.max_steps)
@@ -352,7 +351,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         bounds=step_limits,
         limits=None if is_large else step_limits,
         asks_limit_first=are_quick and not is_large,
-        asks_dearest_first=step_limits is not None and not are_quick,
+        asks_costliest_first=step_limits is not None and not are_quick,
         prefetch=prefetch,
         files=_SweepFiles(folder),
         notify=notify,

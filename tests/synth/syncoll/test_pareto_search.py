@@ -34,7 +34,7 @@ class World:
         limit_slack: how far below the truth limits are, by S. Without S: they cannot be computed.
         bound_slack: likewise of lower bounds, which come first.
         asks_limit_first: whether limits are quicker than queries.
-        asks_dearest_first: whether bounds take longer than queries.
+        asks_costliest_first: whether bounds take longer than queries.
     """
 
     space: SearchSpace
@@ -43,7 +43,7 @@ class World:
     limit_slack: dict[int, Fraction] = field(default_factory=dict)
     bound_slack: dict[int, Fraction] = field(default_factory=dict)
     asks_limit_first: bool = False
-    asks_dearest_first: bool = False
+    asks_costliest_first: bool = False
 
     def has(self, c: Candidate) -> bool:
         phases = self.space.dual.phases
@@ -100,8 +100,8 @@ class Recorder:
         return self.world.asks_limit_first
 
     @property
-    def asks_dearest_first(self) -> bool:
-        return self.world.asks_dearest_first
+    def asks_costliest_first(self) -> bool:
+        return self.world.asks_costliest_first
 
     def answer(self, candidate: Candidate, search: ParetoSearch) -> Answer:
         self.record(candidate, search)
@@ -230,7 +230,7 @@ def test_next_candidate_is_among_the_likely_ones(world: World) -> None:
     for candidate, search in recorder.candidates():
         likely = list(search.upcoming_candidates())
         if likely[0] != candidate:  # one that is asked for before the first level
-            assert world.asks_dearest_first
+            assert world.asks_costliest_first
             assert search.level.undecided[-1] == candidate
             continue
         assert len(likely) == len(set(likely))
