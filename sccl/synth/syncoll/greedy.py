@@ -31,9 +31,6 @@ from sccl.transform import prune
 _ATTEMPTS = 24
 """Attempts per instance, which take up to 0.2 s."""
 
-_UNICAST_ATTEMPTS = 2
-"""Attempts for gather and alltoall, which depend little on the order."""
-
 
 def schedule_greedily(instance: Instance, seed: int = 0) -> Algorithm | None:
     """Return an algorithm, not verified yet. None: none was found, which proves nothing.
@@ -48,8 +45,7 @@ def schedule_greedily(instance: Instance, seed: int = 0) -> Algorithm | None:
     lists, rng = _GreedySearch(instance), random.Random(seed)  # noqa: S311 - nothing secret
     if not lists.is_reachable_in_time():
         return None
-    attempts = _UNICAST_ATTEMPTS if lists.is_unicast() else _ATTEMPTS
-    for rounds in islice(_round_shapes(instance, rng), attempts):
+    for rounds in islice(_round_shapes(instance, rng), _ATTEMPTS):
         sends = lists.attempt(rounds, rng)
         if sends is not None:
             return prune(Algorithm(topology, collective, rounds, tuple(sends)))
@@ -96,11 +92,6 @@ class _GreedySearch:
             for row in self.distance
         ]
         """Ranks within a number of steps from each rank, by rank and steps."""
-
-    def is_unicast(self) -> bool:
-        """Return whether every chunk goes to at most one other rank."""
-        rows = zip(self.holders, self.wanted, strict=True)
-        return all((wanted & ~held).bit_count() <= 1 for held, wanted in rows)
 
     def is_reachable_in_time(self) -> bool:
         """Return whether every chunk can reach its destinations in time, without contention."""
