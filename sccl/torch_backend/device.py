@@ -79,8 +79,8 @@ class DeviceKind:
     Attributes:
         name: Name of the backend.
         make: Function that creates a group of ranks.
-        here: Function from a device to a context. Calls made later in this context use the stream
-            that is current now.
+        context: Function from a device to a context. Calls made later in this context use the
+            stream that is current now.
         streams: Whether devices have streams, with which futures synchronize.
     """
 
