@@ -39,9 +39,9 @@ def motif(
     size: Annotated[
         str,
         typer.Option(
-            help="Largest buffer of a rank, such as 64KiB: the whole buffer of an allreduce, "
-            "broadcast, or reduce; the output of an allgather; the input of a "
-            "reducescatter or alltoall; the root's buffer of a gather or scatter. A list "
+            help="Largest buffer of a rank, such as 64KiB. This is the whole buffer of an "
+            "allreduce, broadcast, or reduce, the output of an allgather, the input of a "
+            "reducescatter or alltoall, and the root's buffer of a gather or scatter. A list "
             "(1MB,2MB) makes one collective per size, for the rule merge."
         ),
     ] = "1MiB",

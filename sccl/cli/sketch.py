@@ -67,8 +67,12 @@ def sketch(
     relays without a link, symmetries that the machine does not have), and sentences explain the
     transfers that the sketch allows and forbids. With --collective it must also suit a collective.
     """
+    if output is not None and str(output) != "-":
+        options.check_writable(output)
     if plot is not None:
         charts.check_picture(plot)
+    if output is not None and output == plot:
+        raise ParameterError("--output and --plot name the same file: give them a file each")
     loaded_sketch, fit = load_fit(file, topo, profile)
     chunks = sketched_chunks_for(fit, collective, root)
     if plot is not None:

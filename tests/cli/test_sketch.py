@@ -219,6 +219,8 @@ def test_collective_that_it_does_not_suit_is_reported(
         ((*ON, "--root", "1"), "--root is that of a collective"),
         ((*ON, "--collective", "allgatherr"), "allgatherr"),
         ((*ON, "--plot", "p.gif"), "cannot draw p.gif"),
+        ((*ON, "--plot", "p.svg", "-o", "p.svg"), "give them a file each"),
+        ((*ON, "--plot", "p.svg", "-o", "nowhere/sk.json"), "there is no folder nowhere"),
     ],
 )
 def test_sketch_and_machine_arguments_are_distinguished(
