@@ -20,9 +20,9 @@ from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.formats import WrittenFiles
-from sccl.formats.astra_networks import AnalyticalNetwork
 from sccl.formats.astra_sim import analytical_backend, build_custom_collective
 from sccl.formats.chakra import Node, encode_trace
+from sccl.formats.common.astra_networks import AnalyticalNetwork
 from sccl.sim import Messages
 from sccl.sim.message_routes import find_routes
 from sccl.sim.messages import NO_GATE

@@ -20,10 +20,10 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ScclError
 from sccl.formats import SizedPlan
+from sccl.formats.common.program_check import run_graph
+from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.files.export_plans import parse_options
 from sccl.formats.files.plans import load_plan, write_plan
-from sccl.formats.program_check import run_graph
-from sccl.formats.program_graph import StepProgram
 from sccl.judge import violations
 from sccl.synth.sketches.sketch_files import sketch_from_text, sketch_to_wire
 from sccl.synth.taccl.fitted_sketch import fit_sketch

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from docs.made.markdown import cell
 from sccl import formats
-from sccl.formats import format_contract
+from sccl.formats.common import contract as format_contract
 from sccl.topo import importers
 
 OWN_PAGE = "../reference/files.md#topology"

@@ -13,15 +13,14 @@ from typing import Any
 from sccl.errors import unknown_name
 
 
-def plugin_names(path: Iterable[str], shared: Collection[str] = ()) -> tuple[str, ...]:
+def plugin_names(path: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the modules of a package without loading them.
 
     Args:
-        path: The package's ``__path__``.
-        shared: Modules to exclude, which the alternatives share.
+        path: The package's ``__path__``. What the alternatives share is in packages in it.
     """
-    files = {module.name for module in pkgutil.iter_modules(path) if not module.ispkg}
-    return tuple(sorted(name.replace("_", "-") for name in files.difference(shared)))
+    files = [module.name for module in pkgutil.iter_modules(path) if not module.ispkg]
+    return tuple(sorted(name.replace("_", "-") for name in files))
 
 
 def load_plugin(package: str, name: str, kind: str, names: Collection[str], hint: str) -> Any:

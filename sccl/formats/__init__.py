@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import cast
 
 from sccl.core.plugins import load_plugin, plugin_names
-from sccl.formats.format_contract import (
+from sccl.formats.common.contract import (
     MAX_BYTES,
     ForeignPlan,
     Format,
@@ -35,18 +35,6 @@ __all__ = [
     "writable_names",
 ]
 
-NON_FORMAT_MODULES = frozenset(
-    {
-        "astra_networks",
-        "format_contract",
-        "messages",
-        "program_check",
-        "program_graph",
-        "transfer_lists",
-    }
-)
-"""Modules that formats share."""
-
 READ_ONLY = frozenset({"forestcoll", "teccl"})
 WRITE_ONLY = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"})
 """Formats of one direction, listed here so that they need not be loaded."""
@@ -54,7 +42,7 @@ WRITE_ONLY = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"})
 
 def names() -> tuple[str, ...]:
     """Return the names of the formats for ``--format``, without loading their modules."""
-    return plugin_names(__path__, NON_FORMAT_MODULES)
+    return plugin_names(__path__)
 
 
 def writable_names() -> tuple[str, ...]:

@@ -4,7 +4,7 @@ The folder has a workload (one collective and its bytes), an algorithm (a Chakra
 that replaces the collective, see ``sccl.formats.chakra``), and configuration files. Paths are
 relative to the folder, in which the binary has to run. The option ``network`` selects the
 congestion-aware analytical backend or ns-3, which supports machines with unequal links
-(``sccl.formats.astra_networks``).
+(``sccl.formats.common.astra_networks``).
 
 ASTRA-sim runs an algorithm as soon as possible, each link in the order of steps or of a schedule's
 starts. It does not check data, and reports only times.
@@ -25,7 +25,8 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import CollectiveError, ParameterError
-from sccl.formats.astra_networks import (
+from sccl.formats.chakra import Node, encode_trace, rank_traces
+from sccl.formats.common.astra_networks import (
     NS3_BINARY,
     NS3_CONFIG,
     NS3_LOGICAL,
@@ -34,9 +35,8 @@ from sccl.formats.astra_networks import (
     choose_network,
     ns3_files,
 )
-from sccl.formats.chakra import Node, encode_trace, rank_traces
-from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
-from sccl.formats.messages import Message, MessageOptions, chunk_sizes
+from sccl.formats.common.contract import SizedPlan, WrittenFiles, write_only
+from sccl.formats.common.messages import Message, MessageOptions, chunk_sizes
 from sccl.training.files.chakra_records import COLLECTIVES, NodeKind
 
 NAME = "astra-sim"

@@ -34,8 +34,8 @@ from typing import Any
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import TooLargeError
-from sccl.formats.format_contract import SizedPlan, VerifiedTrainingPlan, WrittenFiles, write_only
-from sccl.formats.messages import (
+from sccl.formats.common.contract import SizedPlan, VerifiedTrainingPlan, WrittenFiles, write_only
+from sccl.formats.common.messages import (
     Awaiting,
     Message,
     MessageOptions,

@@ -23,7 +23,7 @@ import msgspec
 
 from sccl.core.schedule import Schedule
 from sccl.errors import TooLargeError
-from sccl.formats.format_contract import (
+from sccl.formats.common.contract import (
     FormatOptions,
     SizedPlan,
     VerifiedTrainingPlan,

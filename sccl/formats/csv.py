@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from sccl.core.algorithm import Algorithm
 from sccl.core.packed_schedule import transfer_rows
 from sccl.core.schedule import Schedule
-from sccl.formats.format_contract import FormatOptions, SizedPlan, WrittenFiles, write_only
+from sccl.formats.common.contract import FormatOptions, SizedPlan, WrittenFiles, write_only
 
 NAME = "csv"
 ABOUT = "a table of all sends, or of all transfers with their times"

@@ -20,15 +20,15 @@ from sccl.collectives import named_spec
 from sccl.core.ids import Edge, Rank
 from sccl.core.topology import Budget, Topology
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.format_contract import ForeignPlan, FormatOptions, read_only
-from sccl.formats.msccl.msccl_program import parse_untrusted_xml
-from sccl.formats.transfer_lists import (
+from sccl.formats.common.contract import ForeignPlan, FormatOptions, read_only
+from sccl.formats.common.transfer_lists import (
     ASSUMED_MACHINE_NOTE,
     Flow,
     algorithm_of_flows,
     machine_of_edges,
 )
-from sccl.topo.importers.unused_fields import unused_attributes, unused_line
+from sccl.formats.msccl.msccl_program import parse_untrusted_xml
+from sccl.topo.importers.common.unused_fields import unused_attributes, unused_line
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

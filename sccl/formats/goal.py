@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sccl.core.algorithm import Algorithm
-from sccl.formats.format_contract import SizedPlan, WrittenFiles, write_only
-from sccl.formats.messages import (
+from sccl.formats.common.contract import SizedPlan, WrittenFiles, write_only
+from sccl.formats.common.messages import (
     Awaiting,
     Message,
     MessageOptions,

@@ -30,7 +30,8 @@ from sccl.core.algorithm import Algorithm, Send, make_send
 from sccl.core.collective import Collective, Relation
 from sccl.core.topology import Budget, Topology
 from sccl.errors import FormatError, ParameterError, TooLargeError
-from sccl.formats.format_contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.common.contract import ForeignPlan, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.common.transfer_lists import fewest_rounds
 from sccl.formats.msccl.collective_tables import (
     MAX_RANKS,
     MAX_SENDS,
@@ -38,10 +39,14 @@ from sccl.formats.msccl.collective_tables import (
     number_chunks,
     parse_demand,
 )
-from sccl.formats.transfer_lists import fewest_rounds
 from sccl.topo import importers
-from sccl.topo.importers import taccl_nodes
-from sccl.topo.importers.unused_fields import UNUSED, decoded_json, unused_field_paths, unused_line
+from sccl.topo.importers.common import taccl_nodes
+from sccl.topo.importers.common.unused_fields import (
+    UNUSED,
+    decoded_json,
+    unused_field_paths,
+    unused_line,
+)
 
 NAME = "msccl-json"
 ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each; reads TACCL's too"

@@ -17,13 +17,14 @@ from msgspec import Meta
 from sccl.codegen.instances import Instances, replicate
 from sccl.core.algorithm import Algorithm
 from sccl.errors import JudgeError, ParameterError
-from sccl.formats.format_contract import (
+from sccl.formats.common.contract import (
     NO_DEMAND_NOTE,
     ForeignPlan,
     FormatOptions,
     SizedPlan,
     WrittenFiles,
 )
+from sccl.formats.common.program_check import order_steps, run_graph
 from sccl.formats.msccl.msccl_graph import build_graph
 from sccl.formats.msccl.msccl_lowering import alias_of, lower_to_gpus
 from sccl.formats.msccl.msccl_program import (
@@ -37,7 +38,6 @@ from sccl.formats.msccl.msccl_program import (
 )
 from sccl.formats.msccl.msccl_rules import MAX_OFFSET, RUNTIMES, Runtime, find_violations
 from sccl.formats.msccl.msccl_steps import StepWriter
-from sccl.formats.program_check import order_steps, run_graph
 
 NAME = "msccl-xml"
 ABOUT = "MSCCL programs for microsoft/msccl, Azure's executor and RCCL up to ROCm 7.12"

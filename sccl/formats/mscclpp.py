@@ -18,13 +18,14 @@ from msgspec import Meta
 from sccl.codegen.instances import replicate
 from sccl.core.algorithm import Algorithm
 from sccl.errors import JudgeError, ParameterError
-from sccl.formats.format_contract import (
+from sccl.formats.common.contract import (
     NO_DEMAND_NOTE,
     ForeignPlan,
     FormatOptions,
     SizedPlan,
     WrittenFiles,
 )
+from sccl.formats.common.program_check import run_graph
 from sccl.formats.mscclpp_plans.executor_rules import (
     MAX_MIN_SIZE,
     MAX_OFFSET_BYTES,
@@ -41,8 +42,7 @@ from sccl.formats.mscclpp_plans.plan_file import (
 )
 from sccl.formats.mscclpp_plans.plan_graph import build_graph, find_unflushed
 from sccl.formats.mscclpp_plans.plan_lowering import MAX_BLOCKS, LoweringOptions, lower_to_gpus
-from sccl.formats.program_check import run_graph
-from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_names
+from sccl.topo.importers.common.unused_fields import decoded_json, unused_field_paths, unused_names
 
 NAME = "mscclpp"
 ABOUT = "MSCCL++ execution plans, one file per algorithm, for its executor"

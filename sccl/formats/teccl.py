@@ -16,9 +16,13 @@ from typing import Any
 from sccl.collectives import named_spec
 from sccl.core.collective import Collective
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.format_contract import ForeignPlan, FormatOptions, read_only
-from sccl.formats.transfer_lists import ASSUMED_MACHINE_NOTE, algorithm_of_flows, machine_of_edges
-from sccl.topo.importers.unused_fields import unused_line
+from sccl.formats.common.contract import ForeignPlan, FormatOptions, read_only
+from sccl.formats.common.transfer_lists import (
+    ASSUMED_MACHINE_NOTE,
+    algorithm_of_flows,
+    machine_of_edges,
+)
+from sccl.topo.importers.common.unused_fields import unused_line
 
 NAME = "teccl"
 ABOUT = "schedules of TE-CCL (read only)"

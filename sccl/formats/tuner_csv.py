@@ -19,7 +19,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.formatting import format_count
 from sccl.core.schedule import Schedule
 from sccl.errors import FormatError, TooLargeError
-from sccl.formats.format_contract import ForeignPlan, FormatOptions, read_only
+from sccl.formats.common.contract import ForeignPlan, FormatOptions, read_only
 
 NAME = "tuner-csv"
 ABOUT = "rules for NCCL's tuner plugin: its fastest algorithm for each size, by simulation"

@@ -15,7 +15,7 @@ from sccl.formats.files.machines import ImportedMachine
 from sccl.runtime import command_output
 from sccl.topo import importers
 from sccl.topo.importers import Hints, Imported
-from sccl.topo.importers.gpus import find_gpu
+from sccl.topo.importers.common.gpus import find_gpu
 
 
 @dataclass(frozen=True, slots=True)

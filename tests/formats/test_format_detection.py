@@ -14,7 +14,7 @@ from sccl.core.files import disk
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.errors import FormatError
-from sccl.formats import format_contract
+from sccl.formats.common import contract as format_contract
 from sccl.formats.files import foreign
 from sccl.topo import importers
 from sccl.training.traces import trace_files

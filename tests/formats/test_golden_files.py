@@ -13,9 +13,9 @@ from sccl import formats
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.formats import SizedPlan
+from sccl.formats.common.program_check import run_graph
+from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.files.export_plans import parse_options
-from sccl.formats.program_check import run_graph
-from sccl.formats.program_graph import StepProgram
 from sccl.judge import violations
 from sccl.topo import resolve_topology
 from sccl.transform.invert import invert

@@ -17,6 +17,8 @@ from sccl.core.schedule import build_schedule
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, msccl_xml, mscclpp
+from sccl.formats.common.program_check import run_graph
+from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.files.plans import write_plan
 from sccl.formats.msccl.msccl_program import (
     MscclBlock,
@@ -28,8 +30,6 @@ from sccl.formats.msccl.msccl_program import (
     split_to_single_chunks,
 )
 from sccl.formats.mscclpp_plans.plan_file import parse_plan
-from sccl.formats.program_check import run_graph
-from sccl.formats.program_graph import StepProgram
 from sccl.judge import violations
 from sccl.topo import resolve_topology
 from sccl.transform.levels import assign_steps

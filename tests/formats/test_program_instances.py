@@ -13,11 +13,11 @@ from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.formats import SizedPlan, load, msccl_xml, mscclpp
+from sccl.formats.common.program_check import run_graph
+from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.files.export_plans import parse_options
 from sccl.formats.msccl.msccl_program import parse_program
 from sccl.formats.mscclpp_plans.plan_file import parse_plan
-from sccl.formats.program_check import run_graph
-from sccl.formats.program_graph import StepProgram
 from sccl.judge import violations
 from sccl.topo import resolve_topology
 from sccl.transform.levels import assign_steps

@@ -9,10 +9,10 @@ from typing import Any
 
 from sccl.core.algorithm import Algorithm
 from sccl.formats import SizedPlan, mscclpp
+from sccl.formats.common.program_check import run_graph
+from sccl.formats.common.program_graph import GraphFault
 from sccl.formats.mscclpp_plans.plan_file import parse_plan
 from sccl.formats.mscclpp_plans.plan_graph import build_graph
-from sccl.formats.program_check import run_graph
-from sccl.formats.program_graph import GraphFault
 from tests.kit.processes import PATIENCE_S
 
 PARSER = "SCCL_MSCCLPP_PARSER"

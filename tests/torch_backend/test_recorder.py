@@ -27,7 +27,7 @@ from sccl.training.files.recording_shapes import (
 )
 from sccl.training.files.workloads import load_workload
 from sccl.training.traces.readers import recording
-from sccl.training.traces.readers.reader_contract import Kernel, StepSelection
+from sccl.training.traces.readers.common.contract import Kernel, StepSelection
 from sccl.training.traces.readers.recording import find_steps
 from sccl.training.types.workload_ops import HostAction
 from tests.kit.paths import PROGRAMS

@@ -17,7 +17,7 @@ from sccl.core.files.json_text import detect_text_kind
 from sccl.core.files.kinds import Kind
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.formats import MAX_BYTES, ForeignPlan, Format
-from sccl.formats.program_graph import GraphFault, StepProgram
+from sccl.formats.common.program_graph import GraphFault, StepProgram
 from sccl.judge import violations
 from sccl.topo import importers
 
@@ -177,7 +177,7 @@ def find_faults(foreign_file: ForeignFile) -> list[GraphFault]:
     Raises:
         InputError: It exceeds the size limit of verification.
     """
-    from sccl.formats.program_check import run_graph  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.formats.common.program_check import run_graph  # noqa: PLC0415 - NumPy is slow to load
 
     plan = foreign_file.content.plan
     if plan is None:

@@ -13,6 +13,8 @@ from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
+from sccl.formats.common.program_graph import StepProgram
+from sccl.formats.common.transfer_lists import machine_of_edges
 from sccl.formats.files.foreign import (
     ForeignFile,
     find_faults,
@@ -20,8 +22,6 @@ from sccl.formats.files.foreign import (
     raise_unrecognized,
 )
 from sccl.formats.files.plans import write_plan
-from sccl.formats.program_graph import StepProgram
-from sccl.formats.transfer_lists import machine_of_edges
 from sccl.judge import violations
 from sccl.topo import resolve_topology
 
@@ -131,7 +131,7 @@ def _message_rows(file: Path, program: StepProgram) -> list[TimedRow]:
     Raises:
         FormatError: A message is not one chunk, or parts of a chunk take different routes.
     """
-    from sccl.formats.program_check import run_graph  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.formats.common.program_check import run_graph  # noqa: PLC0415 - NumPy is slow to load
 
     graph = program.call_modes[0].graph
     parts = len(graph.initial) // len(program.chunks)

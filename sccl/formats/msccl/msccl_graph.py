@@ -13,15 +13,7 @@ from dataclasses import dataclass, field
 
 from sccl.collectives import named_spec
 from sccl.core.collective import Collective
-from sccl.formats.msccl.msccl_program import (
-    BUFFERS,
-    RECEIVES,
-    REDUCES,
-    SENDS,
-    MscclProgram,
-    MscclStep,
-)
-from sccl.formats.program_graph import (
+from sccl.formats.common.program_graph import (
     CallMode,
     GraphFault,
     GraphStep,
@@ -32,6 +24,14 @@ from sccl.formats.program_graph import (
     StepProgram,
     aliased_place,
     in_place_offsets,
+)
+from sccl.formats.msccl.msccl_program import (
+    BUFFERS,
+    RECEIVES,
+    REDUCES,
+    SENDS,
+    MscclProgram,
+    MscclStep,
 )
 
 SLOTS = {"Simple": 2, "LL": 8, "LL128": 8}

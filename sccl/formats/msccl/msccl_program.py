@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.unused_fields import unused_attributes, unused_line
+from sccl.topo.importers.common.unused_fields import unused_attributes, unused_line
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -13,6 +13,21 @@ from collections.abc import Iterator
 from math import lcm
 
 from sccl.errors import TooLargeError
+from sccl.formats.common.program_check import completed_before
+from sccl.formats.common.program_graph import (
+    MAX_MOVES,
+    CallMode,
+    Content,
+    GraphFault,
+    GraphStep,
+    Move,
+    Place,
+    ProgramDemand,
+    StepGraph,
+    StepProgram,
+    aliased_place,
+    in_place_offsets,
+)
 from sccl.formats.mscclpp_plans.plan_file import (
     MOVES,
     PACKETS,
@@ -38,21 +53,6 @@ from sccl.formats.mscclpp_plans.plan_semantics import (
     number_lines,
     port_operations,
     unroll_pipelines,
-)
-from sccl.formats.program_check import completed_before
-from sccl.formats.program_graph import (
-    MAX_MOVES,
-    CallMode,
-    Content,
-    GraphFault,
-    GraphStep,
-    Move,
-    Place,
-    ProgramDemand,
-    StepGraph,
-    StepProgram,
-    aliased_place,
-    in_place_offsets,
 )
 
 _BUFFERS = {"i": "input", "o": "output", "s": "scratch"}

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from sccl.collectives import named_spec
 from sccl.core.collective import Collective
 from sccl.errors import InputError
+from sccl.formats.common.program_check import completed_before, order_steps
+from sccl.formats.common.program_graph import GraphFault, GraphStep, Move, Place, ProgramDemand
 from sccl.formats.mscclpp_plans.plan_file import PACKETS, WAITS, OpPart, PlanPart
-from sccl.formats.program_check import completed_before, order_steps
-from sccl.formats.program_graph import GraphFault, GraphStep, Move, Place, ProgramDemand
 
 PIECES = 2
 """Number of pieces of a pipeline in the model, enough that one piece meets the next."""

@@ -9,7 +9,7 @@ from typing import cast
 from sccl.core.plugins import load_plugin, plugin_names
 from sccl.errors import FormatError, InputError
 from sccl.topo.chassis_network import Nic
-from sccl.topo.importers.contract import MAX_BYTES, Hints, Imported, Importer
+from sccl.topo.importers.common.contract import MAX_BYTES, Hints, Imported, Importer
 
 __all__ = [
     "MAX_BYTES",
@@ -23,25 +23,6 @@ __all__ = [
     "read_machine",
 ]
 
-SHARED_MODULES = frozenset(
-    {
-        "contract",
-        "gpus",
-        "hwloc_tree",
-        "infragraph_nodes",
-        "infragraph_paths",
-        "nccl_tree",
-        "nvidia_matrix",
-        "gpu_pairs",
-        "plain_xml",
-        "plain_yaml",
-        "rocm_tables",
-        "taccl_nodes",
-        "unused_fields",
-    }
-)
-"""Modules that importers share."""
-
 _PREFIX = re.compile(r" {0,9}[A-Za-z0-9][A-Za-z0-9_.-]{0,255}: ?")
 """A prefix that tools print before each line, such as ``node01: `` or, by rank, ``0: ``."""
 
@@ -51,7 +32,7 @@ _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xb
 
 def importer_names() -> tuple[str, ...]:
     """Return the names of the formats for ``--format``, without loading their modules."""
-    return plugin_names(__path__, SHARED_MODULES)
+    return plugin_names(__path__)
 
 
 def load_importer(name: str) -> Importer:

@@ -19,9 +19,9 @@ from msgspec import Meta
 from sccl.core.formatting import format_count
 from sccl.core.topology import Link, Switch, Topology, check_cost
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.plain_yaml import Node, parse_yaml, to_struct
-from sccl.topo.importers.unused_fields import unused_field_paths, unused_line
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.plain_yaml import Node, parse_yaml, to_struct
+from sccl.topo.importers.common.unused_fields import unused_field_paths, unused_line
 
 NAME = "astra-sim"
 ABOUT = "network of ASTRA-sim's analytical backend"

@@ -4,7 +4,8 @@ The root is an ``object`` of type Machine that contains sockets, host bridges an
 ``OSDev`` in a PCI device has the data of a library, for example NVML's for a GPU. Separate matrices
 have the total rate of the NVLinks (since hwloc 2.4) or xGMI links of each pair of GPUs, in 10^6
 bytes per second and direction. Links to NVSwitches become links between all pairs at the full rate,
-with budgets for the traffic out of and into each GPU (:mod:`~sccl.topo.importers.gpu_pairs`).
+with budgets for the traffic out of and into each GPU
+(:mod:`~sccl.topo.importers.common.gpu_pairs`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from math import gcd
 from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, InputError
-from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpu_pairs import (
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.gpu_pairs import (
     GpuPairs,
     Speeds,
     build_machine,
@@ -26,7 +27,7 @@ from sccl.topo.importers.gpu_pairs import (
     describe_nics,
     merge_switch_links,
 )
-from sccl.topo.importers.gpus import (
+from sccl.topo.importers.common.gpus import (
     NVLINK,
     XGMI,
     Gpu,
@@ -36,9 +37,9 @@ from sccl.topo.importers.gpus import (
     find_gpu,
     parse_gpu,
 )
-from sccl.topo.importers.hwloc_tree import CPU, NVSWITCH, Distances, Hardware, parse_tree
-from sccl.topo.importers.plain_xml import Element, parse_xml
-from sccl.topo.importers.unused_fields import unused_line
+from sccl.topo.importers.common.hwloc_tree import CPU, NVSWITCH, Distances, Hardware, parse_tree
+from sccl.topo.importers.common.plain_xml import Element, parse_xml
+from sccl.topo.importers.common.unused_fields import unused_line
 
 NAME = "hwloc"
 ABOUT = "topology of hwloc's lstopo in XML"

@@ -18,8 +18,8 @@ from sccl.core.formatting import format_count
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.chassis_network import Nic
-from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.infragraph_nodes import (
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.infragraph_nodes import (
     MAX_EDGES,
     MAX_NODES,
     NIC,
@@ -32,9 +32,14 @@ from sccl.topo.importers.infragraph_nodes import (
     LinkKind,
     indices,
 )
-from sccl.topo.importers.infragraph_paths import Cost, EdgePricing, Enclosure, build_enclosure
-from sccl.topo.importers.plain_yaml import Node, parse_yaml, to_struct
-from sccl.topo.importers.unused_fields import unused_field_paths, unused_line
+from sccl.topo.importers.common.infragraph_paths import (
+    Cost,
+    EdgePricing,
+    Enclosure,
+    build_enclosure,
+)
+from sccl.topo.importers.common.plain_yaml import Node, parse_yaml, to_struct
+from sccl.topo.importers.common.unused_fields import unused_field_paths, unused_line
 
 NAME = "infragraph"
 ABOUT = "InfraGraph (YAML or JSON)"

@@ -17,9 +17,9 @@ from msgspec import Meta
 from sccl.core.formatting import format_count
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers import taccl_nodes
-from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_line
+from sccl.topo.importers.common import taccl_nodes
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.unused_fields import decoded_json, unused_field_paths, unused_line
 
 NAME = "msccl-topology"
 ABOUT = "topology JSON of msccl-tools"

@@ -4,7 +4,7 @@ A ``system`` contains ``cpu`` elements, and these contain trees of ``pci`` eleme
 element contains a ``gpu``, which lists ``nvlink`` or ``xgmi`` links by the PCI bus id of the other
 end, or a ``nic`` with ``net`` elements. Links to NVSwitches (PCI class 0x068000) become links
 between all pairs at the full rate, with budgets for the traffic out of and into each GPU
-(:mod:`~sccl.topo.importers.gpu_pairs`).
+(:mod:`~sccl.topo.importers.common.gpu_pairs`).
 
 NVLinks to CPUs (class 0x068001, of POWER9) join no GPUs.
 
@@ -21,8 +21,8 @@ from dataclasses import replace
 from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, InputError
-from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpu_pairs import (
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.gpu_pairs import (
     GpuPairs,
     Speeds,
     build_machine,
@@ -30,7 +30,7 @@ from sccl.topo.importers.gpu_pairs import (
     describe_nics,
     merge_switch_links,
 )
-from sccl.topo.importers.gpus import (
+from sccl.topo.importers.common.gpus import (
     NVLINK,
     PCIE,
     XGMI,
@@ -43,9 +43,15 @@ from sccl.topo.importers.gpus import (
     parse_gpu,
     same_architecture,
 )
-from sccl.topo.importers.nccl_tree import ATTRIBUTES, CPU_CLASS, SWITCH_CLASS, Inventory, parse_tree
-from sccl.topo.importers.plain_xml import Element, parse_xml
-from sccl.topo.importers.unused_fields import unused_attributes, unused_line
+from sccl.topo.importers.common.nccl_tree import (
+    ATTRIBUTES,
+    CPU_CLASS,
+    SWITCH_CLASS,
+    Inventory,
+    parse_tree,
+)
+from sccl.topo.importers.common.plain_xml import Element, parse_xml
+from sccl.topo.importers.common.unused_fields import unused_attributes, unused_line
 
 NAME = "nccl-xml"
 ABOUT = "topology of NCCL or RCCL in XML"

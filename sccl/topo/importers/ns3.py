@@ -16,8 +16,8 @@ from typing import NoReturn
 from sccl.core.formatting import format_count
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpus import find_gpu
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.gpus import find_gpu
 
 NAME = "ns3"
 ABOUT = "topology of ns-3, in the format of HPCC, ASTRA-sim and SimAI"

@@ -15,11 +15,25 @@ from sccl.core.ids import Edge
 from sccl.core.topology import ASCENDING
 from sccl.errors import FormatError, InputError
 from sccl.topo.chassis_network import Nic
-from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpu_pairs import GpuPairs, Speeds, build_machine, check_cards, gpus_text
-from sccl.topo.importers.gpus import GPUS, METAX, NVLINK, Gpu, describe_speed, max_links, parse_gpu
-from sccl.topo.importers.nvidia_matrix import MX, PATHS, Matrix, has_gpu_row, parse_matrix
-from sccl.topo.importers.unused_fields import unused_names
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.gpu_pairs import (
+    GpuPairs,
+    Speeds,
+    build_machine,
+    check_cards,
+    gpus_text,
+)
+from sccl.topo.importers.common.gpus import (
+    GPUS,
+    METAX,
+    NVLINK,
+    Gpu,
+    describe_speed,
+    max_links,
+    parse_gpu,
+)
+from sccl.topo.importers.common.nvidia_matrix import MX, PATHS, Matrix, has_gpu_row, parse_matrix
+from sccl.topo.importers.common.unused_fields import unused_names
 
 NAME = "nvidia-smi"
 ABOUT = "matrix of nvidia-smi topo -m"

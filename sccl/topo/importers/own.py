@@ -7,7 +7,7 @@ from sccl.core.files.shapes import TopologyWire
 from sccl.core.files.topologies import topology_from_wire
 from sccl.core.topology import MAX_RANKS
 from sccl.errors import TooLargeError
-from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.common.contract import Hints, Imported
 
 NAME = "own"
 ABOUT = "topology of sccl, as 'sccl topo show NAME --json' prints it"

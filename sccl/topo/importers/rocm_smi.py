@@ -16,8 +16,8 @@ from itertools import combinations
 from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, InputError
-from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpu_pairs import (
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.gpu_pairs import (
     NODE,
     SOCKETS,
     SWITCH,
@@ -26,7 +26,7 @@ from sccl.topo.importers.gpu_pairs import (
     build_machine,
     gpus_text,
 )
-from sccl.topo.importers.gpus import (
+from sccl.topo.importers.common.gpus import (
     XGMI,
     Gpu,
     check_partitions,
@@ -34,7 +34,7 @@ from sccl.topo.importers.gpus import (
     describe_speed,
     parse_gpu,
 )
-from sccl.topo.importers.rocm_tables import (
+from sccl.topo.importers.common.rocm_tables import (
     HOPS,
     LINKS,
     SPEEDS,
@@ -43,7 +43,7 @@ from sccl.topo.importers.rocm_tables import (
     has_titles,
     parse_tables,
 )
-from sccl.topo.importers.unused_fields import unused_names
+from sccl.topo.importers.common.unused_fields import unused_names
 
 NAME = "rocm-smi"
 ABOUT = "tables of rocm-smi --showtopo, or of amd-smi topology"

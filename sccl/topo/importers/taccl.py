@@ -23,9 +23,9 @@ from sccl.core.formatting import format_count
 from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budgets
 from sccl.errors import FormatError
 from sccl.topo.chassis_network import NetworkCards, Nic, join_chassis
-from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpus import find_gpu
-from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_line
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.gpus import find_gpu
+from sccl.topo.importers.common.unused_fields import decoded_json, unused_field_paths, unused_line
 
 NAME = "taccl"
 ABOUT = "profile of a machine for TACCL"

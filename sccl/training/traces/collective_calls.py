@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sccl.core.formatting import format_count, join_first
 from sccl.errors import FormatError, InputError, ParameterError, TooLargeError
-from sccl.training.traces.readers.reader_contract import (
+from sccl.training.traces.readers.common.contract import (
     Kernel,
     PeerEnd,
     RankTrace,

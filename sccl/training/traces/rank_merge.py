@@ -23,7 +23,7 @@ from sccl.training.traces.collective_calls import (
     build_program,
     merge_calls,
 )
-from sccl.training.traces.readers.reader_contract import HOST, Kernel, RankTrace, StreamEvent
+from sccl.training.traces.readers.common.contract import HOST, Kernel, RankTrace, StreamEvent
 from sccl.training.types.workload import Workload
 from sccl.training.types.workload_ops import (
     AnyOp,

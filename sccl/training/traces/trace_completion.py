@@ -19,7 +19,7 @@ import msgspec
 
 from sccl.core.formatting import format_count, join_first
 from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.training.traces.readers.reader_contract import (
+from sccl.training.traces.readers.common.contract import (
     MAX_RANKS,
     RankTrace,
     TracedCall,

@@ -15,7 +15,7 @@ from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.training.traces import readers
 from sccl.training.traces.rank_merge import merge_ranks
 from sccl.training.traces.readers import MAX_RANKS, StepSelection, TraceReader
-from sccl.training.traces.readers.reader_contract import (
+from sccl.training.traces.readers.common.contract import (
     HOST,
     CallSpan,
     Kernel,

@@ -21,14 +21,14 @@ from sccl.core.schedule import Schedule, build_schedule
 from sccl.core.topology import Link, Switch, Topology, per_rank_budgets
 from sccl.errors import InputError
 from sccl.formats import SizedPlan, WrittenFiles
-from sccl.formats.astra_networks import choose_network, ns3_files
+from sccl.formats.common.astra_networks import choose_network, ns3_files
+from sccl.formats.common.messages import Awaiting, Message, order_links, schedule_messages
 from sccl.formats.files.export_plans import parse_options
-from sccl.formats.messages import Awaiting, Message, order_links, schedule_messages
 from sccl.judge import violations
 from sccl.sim import Messages, replay, simulate
 from sccl.topo import resolve_topology
 from sccl.topo.importers import load_importer as importer
-from sccl.topo.importers.contract import Hints
+from sccl.topo.importers.common.contract import Hints
 from tests.kit import astra_reference
 from tests.kit.easy_algorithms import frontier
 from tests.kit.messages import build_steps, ring_allgather

@@ -13,6 +13,8 @@ import pytest
 from sccl.core.algorithm import Algorithm
 from sccl.errors import InputError, TooLargeError
 from sccl.formats import SizedPlan, msccl_xml
+from sccl.formats.common.program_check import run_graph
+from sccl.formats.common.program_graph import GraphFault, StepProgram
 from sccl.formats.files.import_plan import import_plan
 from sccl.formats.msccl.msccl_graph import build_graph
 from sccl.formats.msccl.msccl_program import (
@@ -23,8 +25,6 @@ from sccl.formats.msccl.msccl_program import (
     parse_program,
 )
 from sccl.formats.msccl.msccl_rules import RUNTIMES, find_violations
-from sccl.formats.program_check import run_graph
-from sccl.formats.program_graph import GraphFault, StepProgram
 from tests.kit.easy_algorithms import MACHINES, frontier
 from tests.kit.nightly import times
 from tests.kit.samples import sample

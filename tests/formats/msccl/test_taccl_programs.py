@@ -10,9 +10,9 @@ import pytest
 
 from sccl.api.export import export_plans
 from sccl.formats import msccl_xml, mscclpp
+from sccl.formats.common.program_check import run_graph
+from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.msccl.msccl_program import parse_program
-from sccl.formats.program_check import run_graph
-from sccl.formats.program_graph import StepProgram
 from tests.kit.commands import sccl
 
 RELAY = {

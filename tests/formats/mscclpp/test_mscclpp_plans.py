@@ -14,11 +14,11 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import ParameterError, TooLargeError
 from sccl.formats import SizedPlan, mscclpp
+from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.files.plans import load_plans
 from sccl.formats.mscclpp_plans import executor_rules
 from sccl.formats.mscclpp_plans.executor_rules import find_violations
 from sccl.formats.mscclpp_plans.plan_file import parse_plan
-from sccl.formats.program_graph import StepProgram
 from sccl.topo.symmetry.expansion import expand_algorithm
 from tests.kit.easy_algorithms import frontier
 from tests.kit.mscclpp import LL, PARSER, complaint, faults_of, write_plan

@@ -8,7 +8,7 @@ import pytest
 
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers import Hints, load_importer
-from sccl.topo.importers.gpu_pairs import MAX_CARDS, MAX_GPUS
+from sccl.topo.importers.common.gpu_pairs import MAX_CARDS, MAX_GPUS
 
 HINTS = Hints("machine")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sccl.errors import UnknownNameError
-from sccl.topo.importers.gpus import (
+from sccl.topo.importers.common.gpus import (
     ALPHA_US,
     GPU_NAMES,
     GPUS,

@@ -13,10 +13,10 @@ from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints, Imported
-from sccl.topo.importers.gpu_pairs import BRIDGE, NODE, SOCKETS, SWITCH, SWITCHES
+from sccl.topo.importers.common.gpu_pairs import BRIDGE, NODE, SOCKETS, SWITCH, SWITCHES
+from sccl.topo.importers.common.hwloc_tree import MAX_OBJECTS, parse_tree
+from sccl.topo.importers.common.plain_xml import parse_xml
 from sccl.topo.importers.hwloc import EXAMPLE, read, sniff
-from sccl.topo.importers.hwloc_tree import MAX_OBJECTS, parse_tree
-from sccl.topo.importers.plain_xml import parse_xml
 from tests.kit.hwloc import GPU, HEAD, PART, SLOT, written
 from tests.kit.nccl import Machine, bus_id, machines
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sccl.errors import InputError
 from sccl.topo import importers
-from sccl.topo.importers.unused_fields import unused_names
+from sccl.topo.importers.common.unused_fields import unused_names
 from tests.kit.importers import HINTS, check_importer
 
 

@@ -15,7 +15,7 @@ from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints, Imported, load_importer
-from sccl.topo.importers.infragraph_nodes import indices
+from sccl.topo.importers.common.infragraph_nodes import indices
 from sccl.topo.measures import measure_topology
 
 INFRA = load_importer("infragraph")

@@ -16,8 +16,8 @@ from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints
+from sccl.topo.importers.common.plain_xml import MAX_DEPTH, MAX_ELEMENTS, parse_xml
 from sccl.topo.importers.nccl_xml import EXAMPLE, read, sniff
-from sccl.topo.importers.plain_xml import MAX_DEPTH, MAX_ELEMENTS, parse_xml
 from tests.kit.importers import check_damage, check_imported
 from tests.kit.nccl import SLOT, Machine, bus_id, machines, written
 from tests.kit.paths import SHARED

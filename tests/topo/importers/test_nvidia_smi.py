@@ -15,7 +15,7 @@ from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints, Imported, Importer
-from sccl.topo.importers.nvidia_matrix import MAX_CHARACTERS, parse_matrix
+from sccl.topo.importers.common.nvidia_matrix import MAX_CHARACTERS, parse_matrix
 from sccl.topo.importers.nvidia_smi import EXAMPLE, read, sniff
 from sccl.topo.measures import measure_topology
 from tests.conftest import NO_SHARED

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.topo.importers import plain_yaml
-from sccl.topo.importers.plain_yaml import MAX_DEPTH, Node, parse_yaml
+from sccl.topo.importers.common import plain_yaml
+from sccl.topo.importers.common.plain_yaml import MAX_DEPTH, Node, parse_yaml
 
 WORDS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=5)
 NODES: st.SearchStrategy[Node] = st.recursive(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sccl.errors import InputError, TooLargeError
 from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints, Imported, Importer
+from sccl.topo.importers.common.rocm_tables import HOPS, LINKS, MAX_CHARACTERS, WEIGHT, parse_tables
 from sccl.topo.importers.rocm_smi import EXAMPLE, read, sniff
-from sccl.topo.importers.rocm_tables import HOPS, LINKS, MAX_CHARACTERS, WEIGHT, parse_tables
 from sccl.topo.measures import measure_topology
 from tests.conftest import NO_SHARED
 from tests.kit.importers import check_damage, check_imported, refusal

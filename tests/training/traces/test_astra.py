@@ -6,7 +6,7 @@ import pytest
 
 from sccl.training.traces import iterate_files
 from sccl.training.traces.readers import astra
-from sccl.training.traces.readers.reader_contract import Kernel, TracedCall, TracedWait
+from sccl.training.traces.readers.common.contract import Kernel, TracedCall, TracedWait
 from sccl.training.types.workload import Workload
 from sccl.training.types.workload_ops import Dependency
 from tests.kit.samples import sample

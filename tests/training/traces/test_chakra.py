@@ -14,8 +14,8 @@ from sccl.formats.chakra import Node, encode_trace
 from sccl.training.files.chakra_records import NodeKind, message_types, read_records, write_records
 from sccl.training.traces import iterate_files, readers
 from sccl.training.traces.readers import chakra
-from sccl.training.traces.readers.chakra_nodes import read_nodes
-from sccl.training.traces.readers.reader_contract import Kernel, TracedCall, TracedWait
+from sccl.training.traces.readers.common.chakra_nodes import read_nodes
+from sccl.training.traces.readers.common.contract import Kernel, TracedCall, TracedWait
 from sccl.training.traces.trace_completion import read_group_list
 from sccl.training.types.workload_ops import Dependency
 from tests.kit.samples import sample

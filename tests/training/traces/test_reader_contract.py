@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sccl.errors import FormatError, InputError
 from sccl.training.traces import readers
 from sccl.training.traces.readers import StepSelection, kineto, pytorch_et
-from sccl.training.traces.readers.kineto_events import EventArguments
-from sccl.training.traces.readers.reader_contract import Kernel, StreamEvent, TracedCall, TracedWait
-from sccl.training.traces.readers.torch_names import (
+from sccl.training.traces.readers.common.contract import Kernel, StreamEvent, TracedCall, TracedWait
+from sccl.training.traces.readers.common.kineto_events import EventArguments
+from sccl.training.traces.readers.common.torch_names import (
     collective_of,
     count_elements,
     dtype_of,

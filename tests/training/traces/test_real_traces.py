@@ -9,8 +9,8 @@ from sccl.errors import InputError
 from sccl.training.files.workloads import workload_from_text, workload_to_wire
 from sccl.training.traces import ParsedWorkload, TraceHints, iterate_files, read_workload
 from sccl.training.traces.readers import StepSelection, kineto, pytorch_et
-from sccl.training.traces.readers.kineto_events import read_events
-from sccl.training.traces.readers.reader_contract import Kernel, TracedCall, TracedWait
+from sccl.training.traces.readers.common.contract import Kernel, TracedCall, TracedWait
+from sccl.training.traces.readers.common.kineto_events import read_events
 from sccl.training.types.workload_ops import CommOp, Dependency, HostEvent
 from tests.kit.samples import sample
 from tests.kit.traces import check_damaged_trace

@@ -6,7 +6,7 @@ from typing import cast
 
 from sccl.core.plugins import load_plugin, plugin_names
 from sccl.errors import FormatError
-from sccl.training.traces.readers.reader_contract import (
+from sccl.training.traces.readers.common.contract import (
     MAX_BYTES,
     MAX_RANKS,
     StepSelection,
@@ -23,21 +23,10 @@ __all__ = [
     "names",
 ]
 
-NON_READER_MODULES = frozenset(
-    {
-        "chakra_nodes",
-        "kineto_calls",
-        "kineto_events",
-        "reader_contract",
-        "torch_names",
-    }
-)
-"""Modules that readers share."""
-
 
 def names() -> tuple[str, ...]:
     """Return the names of the formats for ``--format``, without loading the readers."""
-    return plugin_names(__path__, NON_READER_MODULES)
+    return plugin_names(__path__)
 
 
 def load(name: str) -> TraceReader:

@@ -18,7 +18,7 @@ from itertools import islice
 
 from sccl.core.formatting import format_count
 from sccl.errors import FormatError, TooLargeError
-from sccl.training.traces.readers.reader_contract import (
+from sccl.training.traces.readers.common.contract import (
     MAX_RANKS,
     CallSpan,
     Kernel,

@@ -15,14 +15,14 @@ from sccl.core.formatting import format_count
 from sccl.core.graphs import topological_order
 from sccl.errors import FormatError, TooLargeError
 from sccl.training.files.chakra_records import COLLECTIVES, NodeKind, read_records
-from sccl.training.traces.readers.chakra_nodes import (
+from sccl.training.traces.readers.common.chakra_nodes import (
     ChakraNode,
     is_json_of_chakra,
     is_node,
     read_json_nodes,
     read_nodes,
 )
-from sccl.training.traces.readers.reader_contract import (
+from sccl.training.traces.readers.common.contract import (
     MAX_RANKS,
     NO_MARKS,
     Kernel,

@@ -20,24 +20,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from sccl.core.formatting import format_count
-from sccl.training.traces.readers.kineto_calls import (
-    REDUCTIONS,
-    HostCall,
-    Window,
-    host_calls,
-    inexact_reduction,
-)
-from sccl.training.traces.readers.kineto_events import (
-    LaunchedKernel,
-    ProfiledEvent,
-    ProfiledRank,
-    StepMark,
-    StreamWait,
-    check_durations,
-    check_streams,
-    read_events,
-)
-from sccl.training.traces.readers.reader_contract import (
+from sccl.training.traces.readers.common.contract import (
     HOST,
     NO_MARKS,
     Kernel,
@@ -46,6 +29,23 @@ from sccl.training.traces.readers.reader_contract import (
     StreamEvent,
     TracedCall,
     TraceEvent,
+)
+from sccl.training.traces.readers.common.kineto_calls import (
+    REDUCTIONS,
+    HostCall,
+    Window,
+    host_calls,
+    inexact_reduction,
+)
+from sccl.training.traces.readers.common.kineto_events import (
+    LaunchedKernel,
+    ProfiledEvent,
+    ProfiledRank,
+    StepMark,
+    StreamWait,
+    check_durations,
+    check_streams,
+    read_events,
 )
 
 NAME = "kineto"

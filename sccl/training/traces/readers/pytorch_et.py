@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from sccl.errors import FormatError, TooLargeError
-from sccl.training.traces.readers.reader_contract import (
+from sccl.training.traces.readers.common.contract import (
     MAX_EVENTS,
     NO_MARKS,
     Kernel,
@@ -27,7 +27,7 @@ from sccl.training.traces.readers.reader_contract import (
     TracedCall,
     TracedWait,
 )
-from sccl.training.traces.readers.torch_names import (
+from sccl.training.traces.readers.common.torch_names import (
     COMM_NODE,
     WAIT,
     check_group_size,

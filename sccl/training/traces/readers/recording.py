@@ -29,7 +29,7 @@ from sccl.training.files.recording_shapes import (
     RecordingWire,
     WaitRecord,
 )
-from sccl.training.traces.readers.reader_contract import (
+from sccl.training.traces.readers.common.contract import (
     MAX_EVENTS,
     MAX_RANKS,
     Kernel,

@@ -11,7 +11,7 @@ from sccl.core.ids import Edge
 from sccl.core.topology import BusIds, normalize_bus_id
 from sccl.errors import FormatError
 from sccl.topo.chassis_network import Nic
-from sccl.topo.importers.gpu_pairs import (
+from sccl.topo.importers.common.gpu_pairs import (
     BRIDGE,
     SOCKETS,
     SWITCH,
@@ -20,8 +20,8 @@ from sccl.topo.importers.gpu_pairs import (
     check_gpus,
     nearest_nics,
 )
-from sccl.topo.importers.gpus import PCIE_X16_GB_PER_S
-from sccl.topo.importers.plain_xml import Element
+from sccl.topo.importers.common.gpus import PCIE_X16_GB_PER_S
+from sccl.topo.importers.common.plain_xml import Element
 
 SWITCH_CLASS, CPU_CLASS = "0x068000", "0x068001"
 """PCI classes of NVSwitches and of CPUs, in the ``tclass`` of links to them (NVIDIA/nccl,

@@ -1,8 +1,8 @@
 """Graph of the steps of an external program: reads, writes, and predecessors of each step.
 
 Formats differ in the synchronization of thread blocks: queued messages, signals, barriers. The
-reader of a format translates it to dependencies between steps. :mod:`sccl.formats.program_check`
-verifies the graph for all formats.
+reader of a format translates it to dependencies between steps.
+:mod:`sccl.formats.common.program_check` verifies the graph for all formats.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.gpu_pairs import MAX_GPUS
+from sccl.topo.importers.common.gpu_pairs import MAX_GPUS
 
 MAX_CHARACTERS = 2**22
 """Maximum size of a text. Eight tables of 64 GPUs by bus id have a tenth of it."""

@@ -11,7 +11,7 @@ from sccl.core.ids import Edge
 from sccl.core.topology import normalize_bus_id
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.chassis_network import Nic
-from sccl.topo.importers.gpu_pairs import (
+from sccl.topo.importers.common.gpu_pairs import (
     BRIDGE,
     NODE,
     SOCKETS,
@@ -21,8 +21,8 @@ from sccl.topo.importers.gpu_pairs import (
     check_gpus,
     nearest_nics,
 )
-from sccl.topo.importers.plain_xml import Element
-from sccl.topo.importers.unused_fields import unused_attributes
+from sccl.topo.importers.common.plain_xml import Element
+from sccl.topo.importers.common.unused_fields import unused_attributes
 
 MAX_OBJECTS = 512
 """Maximum number of objects in a matrix."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from sccl.errors import FormatError, TooLargeError
 from sccl.training.files.chakra_records import NodeKind, has_unknown_fields, read_records
-from sccl.training.traces.readers.reader_contract import MAX_EVENTS
-from sccl.training.traces.readers.torch_names import parse_count
+from sccl.training.traces.readers.common.contract import MAX_EVENTS
+from sccl.training.traces.readers.common.torch_names import parse_count
 from sccl.training.types.workload_ops import MAX_OP_US
 
 _USED = frozenset(

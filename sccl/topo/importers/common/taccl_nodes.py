@@ -24,9 +24,9 @@ from sccl.core.formatting import format_count
 from sccl.core.ids import Edge, Rank
 from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budgets
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.common.contract import Hints, Imported
+from sccl.topo.importers.common.unused_fields import decoded_json, unused_field_paths, unused_line
 from sccl.topo.importers.taccl import MAX_RANKS, Units, units_of
-from sccl.topo.importers.unused_fields import decoded_json, unused_field_paths, unused_line
 
 MAX_LINKS = 2**20
 """Maximum number of links of all nodes together."""

@@ -16,9 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sccl.errors import FormatError
-from sccl.training.traces.readers.kineto_events import EventArguments, LaunchedKernel, ProfiledEvent
-from sccl.training.traces.readers.reader_contract import PeerEnd, TracedCall, TracedWait
-from sccl.training.traces.readers.torch_names import (
+from sccl.training.traces.readers.common.contract import PeerEnd, TracedCall, TracedWait
+from sccl.training.traces.readers.common.kineto_events import (
+    EventArguments,
+    LaunchedKernel,
+    ProfiledEvent,
+)
+from sccl.training.traces.readers.common.torch_names import (
     BARRIER,
     COMM_NODE,
     WAIT,

@@ -12,8 +12,8 @@ from typing import NoReturn
 import msgspec
 
 from sccl.errors import FormatError, TooLargeError
-from sccl.training.traces.readers.reader_contract import MAX_EVENTS, MAX_RANKS
-from sccl.training.traces.readers.torch_names import parse_integers, value_of
+from sccl.training.traces.readers.common.contract import MAX_EVENTS, MAX_RANKS
+from sccl.training.traces.readers.common.torch_names import parse_integers, value_of
 from sccl.training.types.workload_ops import MAX_OP_US
 
 _NO_RAW = msgspec.Raw(b"")

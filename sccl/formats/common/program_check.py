@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sccl.core.graphs import topological_order
 from sccl.errors import TooLargeError
-from sccl.formats.program_graph import (
+from sccl.formats.common.program_graph import (
     Content,
     GraphFault,
     GraphStep,

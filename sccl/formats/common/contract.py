@@ -41,7 +41,7 @@ from sccl.training.types.workload_ops import Dependency
 if TYPE_CHECKING:
     from sccl.core.algorithm import Algorithm, Send
     from sccl.core.schedule import Schedule
-    from sccl.formats.program_graph import StepProgram
+    from sccl.formats.common.program_graph import StepProgram
 
 MAX_BYTES = 2**28
 """Maximum size of a file, bytes."""

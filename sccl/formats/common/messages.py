@@ -27,7 +27,7 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import ParameterError, TooLargeError
-from sccl.formats.format_contract import FormatOptions, SizedPlan
+from sccl.formats.common.contract import FormatOptions, SizedPlan
 from sccl.transform.route_segments import RouteSegment, route_segments
 
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from sccl.errors import FormatError
-from sccl.topo.importers.plain_xml import Element
+from sccl.topo.importers.common.plain_xml import Element
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element as ParsedElement

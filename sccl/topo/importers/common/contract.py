@@ -12,9 +12,9 @@ functions:
 Texts are untrusted. An importer defines limits on nodes and depth at the top of its module, and
 neither hangs nor raises another exception on any text. It makes no silent assumptions:
 ``Imported.assumed`` lists every value that the machine needs and the text lacks, and numbers that
-no known GPU can have (:func:`~sccl.topo.importers.gpus.describe_impossible_links`).
+no known GPU can have (:func:`~sccl.topo.importers.common.gpus.describe_impossible_links`).
 ``Imported.understood`` also lists the fields, tables and lines that the importer ignores
-(:mod:`~sccl.topo.importers.unused_fields`).
+(:mod:`~sccl.topo.importers.common.unused_fields`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from sccl.core.ids import Edge
 from sccl.errors import FormatError, TooLargeError
-from sccl.topo.importers.gpu_pairs import BRIDGE, MAX_GPUS, NODE, SOCKETS, SWITCH, SWITCHES
+from sccl.topo.importers.common.gpu_pairs import BRIDGE, MAX_GPUS, NODE, SOCKETS, SWITCH, SWITCHES
 
 MAX_CHARACTERS = 2**20
 """Maximum size of a text. A matrix of 64 GPUs and 64 NICs has 70,000 characters."""

@@ -23,8 +23,14 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.topo.chassis_network import Nic
-from sccl.topo.importers.contract import Hints
-from sccl.topo.importers.gpus import ALPHA_US, PCIE, SOCKET_GB_PER_S, describe_alpha, pcie_gb_per_s
+from sccl.topo.importers.common.contract import Hints
+from sccl.topo.importers.common.gpus import (
+    ALPHA_US,
+    PCIE,
+    SOCKET_GB_PER_S,
+    describe_alpha,
+    pcie_gb_per_s,
+)
 
 MAX_GPUS = 64
 """Maximum number of GPUs of a computer. Every pair may be a link."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from sccl.errors import FormatError
-from sccl.training.traces.readers.reader_contract import MAX_DEPTH
+from sccl.training.traces.readers.common.contract import MAX_DEPTH
 
 WAIT = "wait"
 COMM_NODE = "record_param_comms"

@@ -15,8 +15,8 @@ from math import inf
 from sccl.core.graphs import connected_components
 from sccl.core.topology import check_cost
 from sccl.errors import FormatError
-from sccl.topo.importers import gpus
-from sccl.topo.importers.infragraph_nodes import SWITCH, XPU, Amount, EdgeKind, Parts
+from sccl.topo.importers.common import gpus
+from sccl.topo.importers.common.infragraph_nodes import SWITCH, XPU, Amount, EdgeKind, Parts
 
 _PCIE = re.compile(r"pci", re.IGNORECASE)
 _GENERATION = re.compile(r"gen[\s_-]*([1-6])", re.IGNORECASE)

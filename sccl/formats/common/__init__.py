@@ -1,0 +1,1 @@
+"""The interface of formats, and the code that they share."""

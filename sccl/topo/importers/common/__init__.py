@@ -1,0 +1,1 @@
+"""The interface of importers, and the code that they share."""

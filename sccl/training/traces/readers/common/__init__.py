@@ -1,0 +1,1 @@
+"""The interface of trace readers, and the code that they share."""
