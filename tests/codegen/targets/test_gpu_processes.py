@@ -27,6 +27,15 @@ COLLECTIVES = ("allgather", "allreduce", "alltoall", "gather")
 RING = "0-1,1-2,2-3,3-0"
 
 
+@pytest.fixture(autouse=True)
+def _one_thread_per_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Emulate blocks of one thread, as waiting threads take turns on few cores.
+
+    Tests of the data itself set two, and those of races in test_gpu.py three.
+    """
+    monkeypatch.setenv("SCCL_EMULATED_THREADS", "1")
+
+
 def algorithms() -> list[Algorithm]:
     """Return algorithms of a ring, and one that needs all links. Ranks ascend with bus ids."""
     found = [frontier("ring:4", name)[0] for name in COLLECTIVES]
@@ -76,7 +85,8 @@ def user(
 def test_every_program_between_processes(transport: str) -> None:
     """The runtime numbers GPUs in an order of its own: bench takes them by bus ids."""
     words = [str(emulated(transport) / "bench"), "--each", "--repeat", "0", "--counts", "17,20001"]
-    done = launch(mpich(), 4, words, SCCL_EMULATED_DEVICES="3,1,2,0")
+    settings = {"SCCL_EMULATED_DEVICES": "3,1,2,0", "SCCL_EMULATED_THREADS": "2"}
+    done = launch(mpich(), 4, words, **settings)
     assert done.returncode == 0, done.stderr
     assert "WRONG" not in done.stderr
     for name in COLLECTIVES:
@@ -178,7 +188,8 @@ def test_ranks_play_those_whose_gpus_they_have() -> None:
 )
 def test_calls_in_a_row_do_not_meet(landing: str, slices: int) -> None:
     select = f"allgather:0=0{landing},4000=0e;broadcast:0=0{landing},4000=0e"
-    done = user("calls_in_a_row", slices=slices, SCCL_DEBUG="0", SCCL_SELECT=select)
+    settings = {"SCCL_DEBUG": "0", "SCCL_EMULATED_THREADS": "2"}
+    done = user("calls_in_a_row", slices=slices, SCCL_SELECT=select, **settings)
     assert done.returncode == 0, done.stderr
     assert "calls_in_a_row is done" in done.stdout
 
