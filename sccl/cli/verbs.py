@@ -89,7 +89,7 @@ VERBS = (
     Verb(
         FIND,
         "synth fastest",
-        "fastest.fastest",
+        "synth.fastest.fastest",
         "Find the fastest schedule with any chunks, and a lower bound for every schedule.",
         (
             "sccl synth fastest --collective allreduce --topo dgx1 --size 1MB -o plan.json",
@@ -100,7 +100,7 @@ VERBS = (
     Verb(
         FIND,
         "synth tacos",
-        "synthesis.tacos",
+        "synth.methods.tacos",
         "Schedule thousands of ranks in seconds: match free links with chunks greedily (TACOS).",
         (
             "sccl synth tacos --collective allgather --topo torus:10x10x10 --size 1GB",
@@ -111,7 +111,7 @@ VERBS = (
     Verb(
         FIND,
         "synth teccl",
-        "synthesis.teccl",
+        "synth.methods.teccl",
         "Find a schedule of few equal chunks for up to some tens of ranks (TE-CCL).",
         (
             "sccl synth teccl --collective allgather --topo teccl-ndv2x2 --size 64MB",
@@ -122,7 +122,7 @@ VERBS = (
     Verb(
         FIND,
         "synth taccl",
-        "synthesis.taccl",
+        "synth.methods.taccl",
         "Find a schedule within a communication sketch, which restricts links and chunks (TACCL).",
         (
             "sccl synth taccl --collective allgather --topo ndv2x2 --size 1MB",
@@ -133,7 +133,7 @@ VERBS = (
     Verb(
         FIND,
         "synth sketch",
-        "sketch.sketch",
+        "synth.sketch.sketch",
         "Check a communication sketch, and show its rules, links, and symmetries.",
         (
             "sccl synth sketch sk.json --topo ndv2x2 --collective allgather",
@@ -144,14 +144,14 @@ VERBS = (
     Verb(
         FIND,
         "synth list",
-        "baseline.list_methods",
+        "synth.classical.list_methods",
         "List the classical algorithms, each of which is a method: 'sccl synth ring ...'.",
         ("sccl synth list", "sccl synth list --json"),
     ),
     Verb(
         FIND,
         "synth NAME",
-        "baseline.classical",
+        "synth.classical.classical",
         "Generate a classical algorithm for a machine: ring, swing, ... (see 'sccl synth list').",
         (
             "sccl synth ring --collective allreduce --topo torus:4x4",
@@ -256,7 +256,7 @@ VERBS = (
     Verb(
         RUN,
         "project new",
-        "codegen.codegen",
+        "project.new.codegen",
         "Generate a C++, CUDA, or HIP project that runs algorithms.",
         (
             "sccl project new found/allgather-dgx1-c2-s2-r3.json -o project",
@@ -267,7 +267,7 @@ VERBS = (
     Verb(
         RUN,
         "project run",
-        "run.run",
+        "project.run.run",
         "Build one project, check its data at every size, and print the time of its calls.",
         (
             "sccl project run project",
@@ -278,7 +278,7 @@ VERBS = (
     Verb(
         RUN,
         "project bench",
-        "run.bench",
+        "project.run.bench",
         "Compare the times of several projects, or of a project and the MPI library.",
         (
             "sccl project bench project --against mpi --size 1..64K",
@@ -289,7 +289,7 @@ VERBS = (
     Verb(
         RUN,
         "project tune",
-        "run.tune",
+        "project.run.tune",
         "Measure every program of a project, and set the buffer size from which each is used.",
         (
             "sccl project tune project --size 1..4K",
@@ -300,14 +300,14 @@ VERBS = (
     Verb(
         PLAN,
         "topo list",
-        "topo.list_topologies",
+        "topo.machines.list_topologies",
         "List the machines of the catalogue and the generators.",
         ("sccl topo list", "sccl topo list --json"),
     ),
     Verb(
         PLAN,
         "topo show",
-        "topo.show",
+        "topo.machines.show",
         "Show a machine: its links with their lanes, diameter, degrees, budgets, and costs.",
         (
             "sccl topo show dgx1",
@@ -318,7 +318,7 @@ VERBS = (
     Verb(
         PLAN,
         "topo edit",
-        "topo.edit",
+        "topo.machines.edit",
         "Write a machine with links, lanes, or ranks removed or added.",
         (
             "sccl topo edit dgx1 --remove-link 0-4 --remove-rank 3 -o degraded.json",
@@ -329,7 +329,7 @@ VERBS = (
     Verb(
         PLAN,
         "topo import",
-        "topo.import_",
+        "topo.machines.import_",
         "Read a machine from its vendor's tools, or from the files of other tools.",
         (
             "sccl topo import topo.txt -o my.json",
@@ -340,7 +340,7 @@ VERBS = (
     Verb(
         PLAN,
         "topo profile",
-        "profile.profile",
+        "topo.profile.profile",
         "Measure alpha and beta of links between MPI ranks or GPUs, and write a machine.",
         (
             "sccl topo profile --ranks 4 -o machine.json --plot links.svg",
@@ -351,7 +351,7 @@ VERBS = (
     Verb(
         PLAN,
         "topo robust",
-        "robust.robust",
+        "topo.robust.robust",
         "Compute how much each failed link or rank slows a collective down.",
         (
             "sccl topo robust --collective allreduce --topo dgx1 --plot failures.svg",
@@ -362,7 +362,7 @@ VERBS = (
     Verb(
         PLAN,
         "topo design",
-        "design.design",
+        "topo.design.design",
         "Find networks on which a collective is fast, for a number of ranks and links per rank.",
         (
             "sccl topo design --ranks 64 --degree 4 --plot networks.svg",
@@ -373,7 +373,7 @@ VERBS = (
     Verb(
         PLAN,
         "train import",
-        "workload.import_",
+        "train.workload.import_",
         "Make a workload of one step of a training job, from traces of its ranks.",
         (
             "sccl train import rank0.json rank1.json -o w.json",
@@ -384,7 +384,7 @@ VERBS = (
     Verb(
         PLAN,
         "train make",
-        "workload.make",
+        "train.workload.make",
         "Make a workload of one training step from the formulas of a model.",
         (
             "sccl train make transformer --layers 8 --hidden 1024 --heads 16 --dp 16 --zero 3",
@@ -395,7 +395,7 @@ VERBS = (
     Verb(
         PLAN,
         "train show",
-        "workload.show",
+        "train.workload.show",
         "Show a workload (its collectives, computation, and dependencies), or fabrics.",
         (
             "sccl train show w.json",
@@ -406,7 +406,7 @@ VERBS = (
     Verb(
         PLAN,
         "train plan",
-        "plan.plan",
+        "train.plan.plan",
         "Plan a training step: how its collectives are split, routed, and ordered (SYNDICATE).",
         (
             "sccl train plan w.json --fabric hgx2x4 -o plan.json",
@@ -417,7 +417,7 @@ VERBS = (
     Verb(
         PLAN,
         "train compare",
-        "compare_plans.compare_plans",
+        "train.compare.compare_plans",
         "Compare plans of all search methods and of common frameworks for a training step.",
         (
             "sccl train compare w.json --fabric hgx2x4 -o compared.svg",
@@ -428,7 +428,7 @@ VERBS = (
     Verb(
         PLAN,
         "train motif",
-        "motif.motif",
+        "train.motif.motif",
         "Split a collective into motifs (separately scheduled parts) by a recipe.",
         (
             "sccl train motif allreduce --recipe 'levels(8).seg(4)' --ranks 32",
@@ -439,7 +439,7 @@ VERBS = (
     Verb(
         PLAN,
         "train run",
-        "train_run.train_run",
+        "train.run.train_run",
         'Run a PyTorch job with backend "sccl", and record it or apply a training plan.',
         (
             "sccl train run --record w.json -- torchrun --nproc-per-node 4 job.py",
@@ -449,7 +449,7 @@ VERBS = (
     Verb(
         PLAN,
         "train control",
-        "train_control.train_control",
+        "train.control.train_control",
         "Monitor a running job, and propose a plan that is faster.",
         (
             "sccl train control --store localhost:29500 --commit plan.json",
@@ -467,14 +467,14 @@ VERBS = (
     Verb(
         TRUST,
         "doctor test",
-        "doctor.doctor",
+        "doctor.tools.doctor",
         "Test the solvers, compilers, MPI, and GPU tools of this machine, with installation hints.",
         ("sccl doctor", "sccl doctor --json"),
     ),
     Verb(
         TRUST,
         "doctor cache",
-        "cache.cache",
+        "doctor.cache.cache",
         "List the stored answers of solvers; print, export, or delete some.",
         (
             "sccl doctor cache",
@@ -485,7 +485,7 @@ VERBS = (
     Verb(
         TRUST,
         "doctor schema",
-        "schema.schema",
+        "doctor.schema.schema",
         "Print the JSON Schema (2020-12) of a verb's --json output or of a file.",
         ("sccl doctor schema frontier", "sccl doctor schema"),
     ),

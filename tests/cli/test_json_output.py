@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 import sccl
 from sccl.api.schemas import OUTPUTS, output_type
+from sccl.cli.doctor.schema import schema_of_kind
 from sccl.cli.main import app
-from sccl.cli.schema import schema_of_kind
 from sccl.core.files.json_text import to_text
 from sccl.core.files.kinds import SHAPE_NAMES
 from tests.kit import commands

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
-from sccl.cli.profile import _ALIKE, _MISFIT
+from sccl.cli.topo.profile import _ALIKE, _MISFIT
 from sccl.core.files.topologies import load_topology
 from sccl.runtime.machine_profile import save_measurements
 from sccl.topo.profiles.measured_machine import MAX_MISFIT, SAME_COST_TOLERANCE

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
+from sccl.cli.doctor.schema import schema_of_kind
 from sccl.cli.main import app
-from sccl.cli.schema import schema_of_kind
 from sccl.codegen.bundle import build_bundle
 from sccl.codegen.chunk_coarsening import MAX_COST_RATIO
 from sccl.codegen.project_writer import generate, write_project

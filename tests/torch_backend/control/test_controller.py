@@ -10,8 +10,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from sccl.cli import train_control as verb
-from sccl.cli.schema import schema_of_kind
+from sccl.cli.doctor.schema import schema_of_kind
+from sccl.cli.train import control as verb
 from sccl.errors import FormatError, ScclError, ToolError
 from sccl.torch_backend.control import (
     Follower,
@@ -350,7 +350,7 @@ def test_serving_ends_with_the_store(ranks: Job, monkeypatch: pytest.MonkeyPatch
         if len(looks) == 3:
             ranks.store.set("sccl/now", b"?")
 
-    monkeypatch.setattr("sccl.cli.train_control.time.sleep", end)
+    monkeypatch.setattr("sccl.cli.train.control.time.sleep", end)
     code, _, err = sccl("train", "control", *ADDRESS, "--serve")
     assert (code, len(looks)) == (4, 3)
     assert "failed: the store's sccl/now cannot be read" in err

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
+from sccl.cli.project.run import MpiFolder
 from sccl.cli.report import err, out, print_output, report_errors
-from sccl.cli.run import MpiFolder
 from sccl.core.formatting import format_count, single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError

@@ -10,7 +10,6 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.planning import FabricName, File
 from sccl.cli.report import (
     ExitCode,
     err,
@@ -20,6 +19,7 @@ from sccl.cli.report import (
     print_output,
     report_errors,
 )
+from sccl.cli.train.plan_options import FabricName, File
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import to_text
 from sccl.core.formatting import format_count, format_gap, single_line

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.planning import FabricName, File
 from sccl.cli.report import ExitCode, err, notify_first_compile, out, print_output, report_errors
+from sccl.cli.train.plan_options import FabricName, File
 from sccl.core.cost import format_duration
 from sccl.core.formatting import format_count, format_gap, single_line
 from sccl.training import plan_step as comparing_plans

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sccl.cli import options
-from sccl.cli.fabric import list_fabrics, show_fabric
-from sccl.cli.model_options import MODEL_OPTIONS, WORK_PANEL, given_parameters
 from sccl.cli.report import out, print_output, report_errors
+from sccl.cli.train.fabric import list_fabrics, show_fabric
+from sccl.cli.train.model_options import MODEL_OPTIONS, WORK_PANEL, given_parameters
 from sccl.core.files.json_text import file_kind
 from sccl.core.formatting import format_count, single_line
 from sccl.training.models import FAMILIES, PRESETS

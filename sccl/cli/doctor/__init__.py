@@ -1,0 +1,1 @@
+"""The verbs ``sccl doctor ...``: tools, stored answers, and schemas."""

@@ -1,0 +1,1 @@
+"""The verbs ``sccl project ...``: generated projects."""

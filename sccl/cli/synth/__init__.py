@@ -1,0 +1,1 @@
+"""The verbs ``sccl synth ...``: a plan by one method."""

@@ -1,0 +1,1 @@
+"""The verbs ``sccl train ...``: plans of training steps."""
