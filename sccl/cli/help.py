@@ -34,11 +34,20 @@ _RARE = (
     *("bucket_mb", "microbatches", "overlap_next", "prefetch", "sequence_parallel"),
     *("paths", "priorities", "record", "restarts", "root", "routed", "select", "step", "stepping"),
     *("switch", "switch_degree", "symmetry", "taccl_topology", "take", "together", "tools"),
-    *("transport", "tuner", "what"),
+    *("transport", "tuner", "what", "alpha", "from_us", "merge", "mpi", "repeat", "save", "search"),
+    *("seed", "until_us"),
 )
 """Options that only ``--help-all`` lists."""
 
-_RARE_OF = {"synth taccl": ("steps",), "synth teccl": ("solver",)}
+_RARE_OF = {
+    "bound": ("timeout",),
+    "limits": ("solver",),
+    "synth taccl": ("steps", "timeout"),
+    "synth tacos": ("timeout",),
+    "synth teccl": ("solver", "timeout"),
+    "topo robust": ("jobs", "solver", "timeout"),
+    "train control": ("log",),
+}
 """Further such options of some verbs."""
 
 _RARE_PANEL = "Options of"
