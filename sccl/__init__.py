@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sccl.api.algorithm import Algorithm
     from sccl.api.certificates import Certificate, check_certificate
     from sccl.api.chart import Chart
+    from sccl.api.check import CheckReport, check
     from sccl.api.comparison import Comparison, compare
     from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
     from sccl.api.frontier_base import Point
@@ -40,6 +41,7 @@ _HOMES = {
     "sccl.api.algorithm": ("Algorithm",),
     "sccl.api.certificates": ("Certificate", "check_certificate"),
     "sccl.api.chart": ("Chart",),
+    "sccl.api.check": ("CheckReport", "check"),
     "sccl.api.comparison": ("Comparison", "compare"),
     "sccl.api.frontier": ("Frontier", "LimitFrontier", "SavedFrontier"),
     "sccl.api.schedule": ("Schedule",),
@@ -60,6 +62,7 @@ __all__ = [
     "Answer",
     "Certificate",
     "Chart",
+    "CheckReport",
     "Comparison",
     "Frontier",
     "InputError",
@@ -74,6 +77,7 @@ __all__ = [
     "Workload",
     "baseline",
     "bounds",
+    "check",
     "check_certificate",
     "collective",
     "compare",
