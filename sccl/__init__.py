@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from sccl.api.algorithm import Algorithm
     from sccl.api.certificates import Certificate, check_certificate
     from sccl.api.chart import Chart
+    from sccl.api.check import CheckReport, check
     from sccl.api.comparison import Comparison, compare
+    from sccl.api.explorer import explore
     from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
     from sccl.api.frontier_base import Point
     from sccl.api.inputs import collective, topology
     from sccl.api.machine import Topology
+    from sccl.api.plotting import plot
     from sccl.api.questions import Answer, bounds, limits, load, pareto, solve
     from sccl.api.schedule import Schedule
     from sccl.api.simulation import Simulation, simulate
@@ -40,7 +43,9 @@ _HOMES = {
     "sccl.api.algorithm": ("Algorithm",),
     "sccl.api.certificates": ("Certificate", "check_certificate"),
     "sccl.api.chart": ("Chart",),
+    "sccl.api.check": ("CheckReport", "check"),
     "sccl.api.comparison": ("Comparison", "compare"),
+    "sccl.api.explorer": ("explore",),
     "sccl.api.frontier": ("Frontier", "LimitFrontier", "SavedFrontier"),
     "sccl.api.schedule": ("Schedule",),
     "sccl.api.frontier_base": ("Point",),
@@ -50,6 +55,7 @@ _HOMES = {
     "sccl.api.workloads": ("Workload", "make_workload", "workload"),
     "sccl.api.machine": ("Topology",),
     "sccl.api.inputs": ("collective", "topology"),
+    "sccl.api.plotting": ("plot",),
     "sccl.api.questions": ("Answer", "bounds", "limits", "load", "pareto", "solve"),
     "sccl.errors": ("InputError", "ScclError"),
 }
@@ -60,6 +66,7 @@ __all__ = [
     "Answer",
     "Certificate",
     "Chart",
+    "CheckReport",
     "Comparison",
     "Frontier",
     "InputError",
@@ -74,14 +81,17 @@ __all__ = [
     "Workload",
     "baseline",
     "bounds",
+    "check",
     "check_certificate",
     "collective",
     "compare",
+    "explore",
     "limits",
     "load",
     "make_workload",
     "pareto",
     "plan",
+    "plot",
     "simulate",
     "solve",
     "taccl",

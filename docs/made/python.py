@@ -22,12 +22,12 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
         *("tacos", "teccl", "taccl", "baseline", "simulate", "compare", "plan", "workload"),
-        "make_workload",
+        *("make_workload", "check", "plot", "explore"),
     ),
     "Results": (
         *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),
         *("Algorithm", "Schedule", "Simulation", "Comparison", "Topology", "Chart"),
-        *("TrainingPlan", "Workload"),
+        *("TrainingPlan", "Workload", "CheckReport"),
     ),
     "Certificates": ("check_certificate", "Certificate"),
     "Errors": ("ScclError", "InputError"),

@@ -11,6 +11,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from enum import StrEnum
 from functools import wraps
 from numbers import Integral, Real
 from os import PathLike
@@ -23,6 +24,7 @@ from sccl.errors import ParameterError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+NamedChoice = TypeVar("NamedChoice", bound=StrEnum)
 
 _TYPE_TEXT: dict[Any, str] = {
     NoneType: "None",
@@ -154,6 +156,17 @@ def _permitted_classes(hint: Any) -> list[Any]:
         return [type(value) for value in get_args(hint)]
     origin = get_origin(hint) or hint
     return [Callable if origin is get_origin(Callable[[], None]) else origin]
+
+
+def parse_choice(name: str, text: str | None, kind: type[NamedChoice]) -> NamedChoice | None:
+    """Return the member of an enumeration with this value. None: None.
+
+    Raises:
+        ParameterError: No member has this value.
+    """
+    if text is None or text in (texts := [member.value for member in kind]):
+        return None if text is None else kind(text)
+    raise ParameterError(f"{name} is {text!r}, expected {' or '.join(texts)}")
 
 
 def coerce_to_hint(label: str, value: Any, hint: Any) -> Any:

@@ -24,6 +24,7 @@ class Chart:
     Attributes:
         value: Altair chart, which you can change further.
         title: Description of the picture.
+        kind: Kind of the chart, as in :func:`plot`. Empty: that of a method.
 
     Examples:
         >>> import sccl
@@ -33,6 +34,7 @@ class Chart:
 
     value: ChartType
     title: str
+    kind: str = ""
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.value, "to_dict", None)):

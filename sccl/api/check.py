@@ -1,24 +1,26 @@
-"""Verify files of algorithms and schedules."""
+"""Verify files of algorithms, schedules, programs of other tools, and training plans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
+from sccl.api.arguments import check_arguments
 from sccl.collectives import misnaming_reason
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.clock import AlphaText
 from sccl.core.files.disk import is_folder
-from sccl.core.files.outputs import Output, build_output, plan_digests
+from sccl.core.files.outputs import Output, build_output, plan_digests, to_plain
 from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
 from sccl.core.progress import ProgressCallback
-from sccl.errors import ParameterError
+from sccl.errors import InputError, ParameterError
 from sccl.formats.files.foreign import ForeignFile, find_faults, load_foreign_files
 from sccl.formats.files.plans import LoadedPlan, UnreadFiles, is_pattern, load_plans
 from sccl.judge import Violation, violations
@@ -114,33 +116,89 @@ class CheckedFile:
     digests: Callable[[], dict[str, str]]
 
 
-def are_several_files(words: Sequence[str | Path]) -> bool:
-    """Return whether words name several files, which are then verified separately."""
-    return len(words) > 1 or any(is_folder(Path(word)) or is_pattern(word) for word in words)
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The verdicts on files.
+
+    Attributes:
+        files: Each file with its verdict.
+        unread: Files that cannot be read, and why, if several are given.
+
+    Examples:
+        >>> import sccl
+        >>> ring = sccl.baseline("ring", "allgather", "ring:4").save("ring.json")
+        >>> [(file.title, file.part.violations) for file in sccl.check(ring).files]
+        [('ring.json: allgather on ring:4, C=1 S=3 R=3', ())]
+    """
+
+    files: tuple[CheckedFile, ...]
+    unread: dict[Path, InputError]
+
+    @property
+    def valid(self) -> bool:
+        """Return whether all files can be read, and each is valid."""
+        return not self.unread and all(file.part.valid for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verdicts as plain values, as ``sccl check --json`` prints them.
+
+        Examples:
+            >>> import sccl
+            >>> ring = sccl.baseline("ring", "allgather", "ring:4").save("ring.json")
+            >>> sccl.check(ring).to_json()["kind"]
+            'check'
+        """
+        inputs = {name: digest for file in self.files for name, digest in file.digests().items()}
+        parts = tuple(file.part for file in self.files)
+        return to_plain(CheckOutput(inputs=inputs, files=parts))
 
 
-def verify_training(
-    words: Iterable[str | Path], costs: Path | None = None, unread: UnreadFiles | None = None
-) -> tuple[list[CheckedFile], list[str | Path]]:
-    """Return the verdicts on training plans and options, and the words that name anything else.
+@check_arguments
+def check(
+    *files: str | PathLike[str],
+    costs: str | PathLike[str] | None = None,
+    on_progress: Callable[..., None] = lambda *_: None,
+) -> CheckReport:
+    """Verify files of algorithms, schedules, programs of other tools, and training plans.
 
     Args:
-        costs: File of the table of costs by which they were made.
-        unread: Receives the files that cannot be read. None: they are refused.
+        files: Files, folders, or patterns such as ``"found/*.json"``.
+        costs: Table of costs of training plans. None: their times are not verified.
+        on_progress: Function that receives the amount of work done, the total, and the activity.
 
     Raises:
-        InputError: A file cannot be read, or there are costs and no such file.
+        InputError: There is no file, a single file cannot be read, or there are costs and no
+            training plan.
+
+    Examples:
+        >>> import sccl
+        >>> sccl.check(sccl.baseline("ring", "allgather", "ring:4").save("ring.json")).valid
+        True
     """
-    table = None if costs is None else load_cost_table(costs)
-    offers, others = load_option_files(words, unread)
-    plans, rest = load_training_files(others, table, unread)
-    if costs is not None and not plans and not offers:
+    if not files:
+        raise ParameterError("sccl.check is given no file")
+    words = [Path(file) for file in files]
+    unread: UnreadFiles = {}
+    several = len(words) > 1 or is_folder(words[0]) or is_pattern(words[0])
+    collector = unread if several else None  # None: the error is raised
+    table = None if costs is None else load_cost_table(Path(costs))
+    offers, rest = load_option_files(words, collector)
+    training, rest = load_training_files(rest, table, collector)
+    if costs is not None and not training and not offers:
         raise ParameterError(
             f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
             "the table"
         )
-    options = [_checked_options(entry, table) for entry in offers]
-    return [*map(_checked_training, plans), *options], rest
+    trained = [_checked_training(loaded) for loaded in training]
+    trained += [_checked_options(loaded, table) for loaded in offers]
+    foreign, rest = load_foreign_files(rest, collector)
+    others = [_checked_foreign(source) for source in foreign]
+    plans = load_plans(rest, on_progress, collector) if rest else []
+
+    def on_verify(done: int, total: int) -> None:
+        on_progress(done, total, "verifying")
+
+    return CheckReport((*(_checked_plan(x, on_verify) for x in plans), *others, *trained), unread)
 
 
 def _checked_training(loaded: LoadedTraining) -> CheckedFile:
@@ -175,21 +233,6 @@ def _checked_options(loaded: LoadedOptions, table: CostTable | None) -> CheckedF
     return CheckedFile(part, f"{loaded.file}: {about}", partial(option_digests, [loaded]))
 
 
-def verify_foreign(
-    words: Iterable[str | Path], unread: UnreadFiles | None = None
-) -> tuple[list[CheckedFile], list[str | Path]]:
-    """Return the verdicts on files of other tools, and the words that name anything else.
-
-    Args:
-        unread: Receives the files that cannot be read. None: they are refused.
-
-    Raises:
-        InputError: A file cannot be read, or is too large to verify.
-    """
-    foreign_files, rest = load_foreign_files(words, unread)
-    return [_checked_foreign(foreign_file) for foreign_file in foreign_files], rest
-
-
 def _checked_foreign(source: ForeignFile) -> CheckedFile:
     content, faults = source.content, tuple(find_faults(source))
     part = CheckedFilePart(
@@ -205,25 +248,6 @@ def _checked_foreign(source: ForeignFile) -> CheckedFile:
     )
     digests = {str(source.file): source.digest}
     return CheckedFile(part, f"{source.file}: {content.about}", lambda: digests)
-
-
-def verify_plans(
-    files: Iterable[str | Path],
-    on_read: ProgressCallback = lambda *_: None,
-    on_verify: ProgressCallback = lambda *_: None,
-    unread: UnreadFiles | None = None,
-) -> list[CheckedFile]:
-    """Return the verdicts on plans in files. All are read before the first verdict.
-
-    Args:
-        unread: Receives the files that cannot be read. None: they are refused.
-        on_read: Receives the bytes read of a packed schedule, and all its bytes.
-        on_verify: Receives the verified transfers of a packed schedule, and all its transfers.
-
-    Raises:
-        InputError: A file does not exist, or is neither an algorithm nor a schedule.
-    """
-    return [_checked_plan(loaded, on_verify) for loaded in load_plans(files, on_read, unread)]
 
 
 def _checked_plan(loaded: LoadedPlan, on_verify: ProgressCallback) -> CheckedFile:
@@ -257,9 +281,3 @@ def _costs_text(plan: Plan) -> str:
 
 def _violation_parts(faults: Iterable[object]) -> tuple[ViolationPart, ...]:
     return tuple(build_output(ViolationPart, fault) for fault in faults)
-
-
-def check_output(checked: Sequence[CheckedFile]) -> CheckOutput:
-    """Return the JSON output."""
-    inputs = {name: digest for file in checked for name, digest in file.digests().items()}
-    return CheckOutput(inputs=inputs, files=tuple(file.part for file in checked))

@@ -8,13 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from sccl.api.arguments import check_arguments, check_wrapped_kind
+from sccl.api.arguments import check_arguments, check_wrapped_kind, parse_choice
 from sccl.api.chart import Chart
 from sccl.api.inputs import CollectiveLike, Machine, Root
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, progress_lines
 from sccl.api.schedule import Schedule
-from sccl.api.simulation import parse_choice
 from sccl.collectives import Spec
 from sccl.comparison import comparison as tasks
 from sccl.comparison.comparison_output import chart_data, compare_output

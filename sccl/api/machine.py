@@ -150,10 +150,10 @@ class Topology:
             >>> sccl.topology("dgx1").without(links=["0-3:1"]).links[0, 3]
             1
         """
+        failed_ranks = [self._parse_rank(rank) for rank in ranks]
         failed_links = parse_links(
             self.value, [self._parse_link(link, both_ways) for link in links]
         )
-        failed_ranks = [self._parse_rank(rank) for rank in ranks]
         return Topology(
             degrade.remove_parts(
                 self.value, failed_links.complete_links, failed_ranks, failed_links.lanes
@@ -174,8 +174,22 @@ class Topology:
             >>> sccl.topology("ring:4").with_link(0, 2)
             Topology(ring:4-with-0to2-2to0: 4 ranks, 10 links)
         """
-        link = self._parse_link((src, dst, lanes), both_ways)
-        return Topology(degrade.add_links(self.value, parse_added_lanes(self.value, [link])))
+        return self.with_links([(src, dst, lanes)], both_ways=both_ways)
+
+    @check_arguments
+    def with_links(self, links: Iterable[LinkLike], *, both_ways: bool = True) -> Topology:
+        """Return the machine with additional links, each as in :meth:`without`.
+
+        Raises:
+            InputError: The nodes or the number of lanes are invalid.
+
+        Examples:
+            >>> import sccl
+            >>> sccl.topology("ring:4").with_links(["0-2", "1>3:2"])
+            Topology(ring:4-with-0to2-1to3x2-2to0: 4 ranks, 11 links)
+        """
+        names = [self._parse_link(link, both_ways) for link in links]
+        return Topology(degrade.add_links(self.value, parse_added_lanes(self.value, names)))
 
     def _parse_link(self, link: object, both_ways: bool) -> str | LinkName:
         """Return a link for :func:`sccl.topo.parse_links`.

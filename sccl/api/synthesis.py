@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import check_arguments, describe_arguments
+from sccl.api.arguments import check_arguments, describe_arguments, parse_choice
 from sccl.api.inputs import CollectiveLike, Machine, Root
 from sccl.api.machine import Topology
 from sccl.api.progress import Progress, progress_lines
 from sccl.api.schedule import Schedule
-from sccl.api.simulation import parse_choice
 from sccl.collectives import Spec
 from sccl.core import topology as core
 from sccl.core.clock import AlphaModel, StepAlignment

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from sccl.api.arguments import check_arguments, check_wrapped_kind, describe_arguments
 from sccl.api.chart import Chart
+from sccl.api.plotting import training_chart
 from sccl.api.workloads import Workload
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.files.disk import check_can_write, write_atomically
-from sccl.core.files.json_text import to_text
 from sccl.core.formatting import format_gap
 from sccl.errors import ToolError
 from sccl.topo import resolve_topology
 from sccl.training.fabric_names import resolve_fabric
-from sccl.training.files.training_plans import load_training_plan, training_plan_to_wire
+from sccl.training.files.training_plans import load_training_plan
 from sccl.training.files.workloads import load_workload
 from sccl.training.plan_files import (
     LoadedTraining,
@@ -28,11 +28,10 @@ from sccl.training.plan_files import (
     valid_timeline,
     write_timeline,
 )
-from sccl.training.plan_step import PlanOptions, build_plan_settings
+from sccl.training.plan_step import PlanOptions, build_plan_settings, write_training_plan
 from sccl.training.plan_summary import fluid_us, links_us, model_notes, training_part
 from sccl.training.types import training_plan as core
-from sccl.view import charts
-from sccl.view.charts.step_pictures import RunningPlan, plan_notes, step_panels
+from sccl.view.charts.step_pictures import plan_notes
 from sccl.view.text.markup import heading, paragraph, table
 
 if TYPE_CHECKING:
@@ -198,11 +197,7 @@ class TrainingPlan:
             'transformer on hgx2: timeline'
         """
         plans = [self] if before is None else [before, self]
-        running = [
-            RunningPlan(step_plan.value, step_plan.timeline(), step_plan.name)
-            for step_plan in plans
-        ]
-        chart = charts.step_gantt_chart(step_panels(running))
+        chart = training_chart([each._loaded_plan for each in plans])  # noqa: SLF001 - of this class
         return Chart(chart, f"{self.name}: timeline")
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -265,7 +260,7 @@ class TrainingPlan:
             >>> plan.save("plan.json").name
             'plan.json'
         """
-        write_atomically(Path(path), to_text(training_plan_to_wire(self.value)))
+        write_training_plan(Path(path), self.value)
         return Path(path)
 
     @check_arguments

@@ -9,23 +9,17 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sccl.api.check import (
-    CheckedFile,
-    are_several_files,
-    check_output,
-    verify_foreign,
-    verify_plans,
-    verify_training,
-)
+import sccl
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors
+from sccl.cli.report import ExitCode, err, out, print_json, report_errors
 from sccl.core.files.claims import CLAIMS
 from sccl.core.formatting import format_count, single_line
-from sccl.errors import InputError
 from sccl.view.text.progress_notes import share_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sccl.api.check import CheckedFile
 
 
 @report_errors
@@ -50,29 +44,19 @@ def check(
     breaks. A training plan is executed event by event, and its options are derived again. Exit
     code 1: a violation, or a file that no runtime would run.
     """
-    unread: dict[Path, InputError] = {}
-    broken = unread if are_several_files(files) else None
-    training, rest = verify_training(files, costs, broken)
-    foreign, ours = verify_foreign(rest, broken)
-    plans: list[CheckedFile] = []
-    if ours:
-        with share_bar(err(), "reading") as bar:
-            plans = verify_plans(
-                ours, bar, lambda done, total: bar(done, total, "verifying"), broken
-            )
-    checked = [*plans, *foreign, *training]
+    with share_bar(err(), "reading") as bar:
+        report = sccl.check(*files, costs=costs, on_progress=bar)
     if json:
-        print_output(check_output(checked))
+        print_json(report.to_json())
     else:
-        for file in checked:
+        for file in report.files:
             _print(out(), file)
         _warn_certificates(files)
-    if unread:
-        first, *others = unread.values()
+    if report.unread:
+        first, *others = report.unread.values()
         more = f" (and {format_count(len(others), 'file')} more cannot be read)" if others else ""
         raise type(first)(f"{first}{more}")
-    wrong = not all(file.part.valid for file in checked)
-    raise typer.Exit(ExitCode.NO if wrong else ExitCode.OK)
+    raise typer.Exit(ExitCode.OK if report.valid else ExitCode.NO)
 
 
 def _warn_certificates(places: Sequence[Path]) -> None:

@@ -124,18 +124,18 @@ def check_writable(path: Path | None) -> Path | None:
 
 
 def reject_options(values: Mapping[str, object], why: str) -> None:
-    """Reject options of a measurement if nothing is measured.
+    """Reject options that do not go with another one.
 
     Args:
         values: Option values by name. None: not given.
-        why: Option that prevents a measurement, and its effect.
+        why: What the options do, and what the other one does.
 
     Raises:
         ParameterError: An option was given.
     """
     flags = [f"--{name}" for name, value in values.items() if value is not None]
     if flags:
-        raise ParameterError(f"{flags[0]} sets a measurement, and {why}: leave one of the two out")
+        raise ParameterError(f"{flags[0]} {why}: leave one of the two out")
 
 
 # --- groups of options ---------------------------------------------------------------------------

@@ -417,7 +417,7 @@ VERBS = (
     Verb(
         PLAN,
         "train compare",
-        "train.compare.compare_plans",
+        "train.plan.compare_plans",
         "Compare plans of all search methods and of common frameworks for a training step.",
         (
             "sccl train compare w.json --fabric hgx2x4 -o compared.svg",

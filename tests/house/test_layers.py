@@ -200,7 +200,7 @@ MAY_IMPORT = {
     | {"synth/packing/by_time", "synth/syncoll", "synth/taccl", "synth/tacos", "synth/teccl"}
     | {"topo", "topo/importers", "topo/profiles", "torch_backend", "torch_backend/control"}
     | {"training", "training/models", "training/traces", "transform", "view/charts"}
-    | {"synth/sketches", "view/explorer", "view/text", "msgspec", "rich", "typer"},
+    | {"synth/sketches", "view/text", "msgspec", "rich", "typer"},
 }
 """Packages and outside packages that each package may import, besides the standard library."""
 

@@ -198,7 +198,7 @@ def tune(
     before = project_digests([project])
     if topo is not None:
         values = {"size": size, "repeat": repeat, "mpi": mpi}
-        options.reject_options(values, "--topo gives the costs of links")
+        options.reject_options(values, "sets a measurement, and --topo gives the costs of links")
         machine = resolve_topology(topo)
         selection = tune_by_costs(project, machine, collective or ())
         if json:

@@ -10,16 +10,13 @@ import msgspec
 import typer
 from rich.table import Table
 
+import sccl
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.comparison import network_design as task
 from sccl.comparison.network_design import ALLREDUCE, COLLECTIVES_TEXT, DesignOutput, DesignPart
-from sccl.core.files.disk import write_atomically
-from sccl.core.files.json_text import to_text
-from sccl.core.files.topologies import topology_to_wire
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
-from sccl.topo import resolve_topology
 from sccl.view import charts
 
 _MAX_SHOWN = 25
@@ -75,9 +72,7 @@ def design(
             + ("" if steps is None else f" that takes {format_count(steps, 'step')} at the most")
         )
     if output is not None:
-        write_atomically(
-            output, to_text(topology_to_wire(resolve_topology(result.networks[0].name)))
-        )
+        sccl.topology(result.networks[0].name).save(output)
         result = msgspec.structs.replace(result, file=str(output))
     if plot is not None:
         _draw(title, result, plot)

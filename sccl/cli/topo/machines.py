@@ -9,15 +9,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+import sccl
 from sccl.cli import options
 from sccl.cli.report import out, print_file, print_output, report_errors
-from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import to_text
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.formatting import single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.topo import catalogue_names, degrade, importers, resolve_topology, topology_makers
+from sccl.topo import catalogue_names, importers, resolve_topology, topology_makers
 from sccl.topo.measures import (
     TopoWithoutOutput,
     TopoWithOutput,
@@ -25,7 +25,6 @@ from sccl.topo.measures import (
     list_output,
     unreachable_pair,
 )
-from sccl.topo.node_names import parse_added_lanes, parse_links, parse_rank
 from sccl.topo.wiring import COST_EXAMPLE
 from sccl.view.text.plan_text import print_topology, size_text
 
@@ -106,33 +105,21 @@ def edit(
         raise ParameterError(
             "nothing to change: give --remove-link A-B, --remove-rank N, or --add-link A-B"
         )
-    topology = resolve_topology(name)
-    changed = topology
-    if add_link:
-        changed = degrade.add_links(changed, parse_added_lanes(changed, add_link))
-    removed_ranks = [parse_rank(changed, text) for text in remove_rank or []]
-    if remove_link or removed_ranks:
-        removed_links = parse_links(changed, remove_link or [])
-        changed = degrade.remove_parts(
-            changed, removed_links.complete_links, removed_ranks, removed_links.lanes
-        )
-    _write_machine(changed, output)
-    if json:
-        kind = (
-            TopoWithOutput if add_link and not (remove_link or removed_ranks) else TopoWithoutOutput
-        )
-        print_output(changed_output(kind, topology, changed, output))
-        return
-    _print_written(changed, output)
-    moved = [r for r in range(changed.ranks) if changed.label(r) != str(r)] if removed_ranks else []
-    if moved:
-        pairs = ", ".join(f"{changed.label(r)} is now {r}" for r in moved)
-        out().print(f"ranks are renumbered: {pairs}", markup=False)
-
-
-def _write_machine(changed: Topology, output: Path) -> None:
+    machine = sccl.topology(name)
+    changed = machine.with_links(add_link) if add_link else machine
+    if remove_link or remove_rank:
+        changed = changed.without(remove_link or (), remove_rank or ())
     options.check_writable(output)
-    write_atomically(output, to_text(topology_to_wire(changed)))
+    changed.save(output)
+    if json:
+        kind = TopoWithoutOutput if remove_link or remove_rank else TopoWithOutput
+        print_output(changed_output(kind, machine.value, changed.value, output))
+        return
+    _print_written(changed.value, output)
+    labels = enumerate(map(changed.value.label, range(changed.ranks)))
+    moved = [f"{label} is now {r}" for r, label in labels if label != str(r)] if remove_rank else []
+    if moved:
+        out().print(f"ranks are renumbered: {', '.join(moved)}", markup=False)
 
 
 def _print_written(changed: Topology, output: Path) -> None:
@@ -214,27 +201,31 @@ def import_(
     The output lists the contents of the file line by line, then the assumptions. Without FILE the
     vendor's tool of this machine is run, which adds the PCI bus id and kind of each GPU.
     """
-    from sccl.formats.files.machines import join_by_network, read_machine  # noqa: PLC0415 - loads formats
+    from sccl.formats.files.machines import join_by_network  # noqa: PLC0415 - loads formats
 
     options.check_writable(output)
-    if file is None:
-        if format_name != "auto":
-            raise ParameterError(f"--format {format_name} describes a file: give FILE as well")
-        read = _probe(tools, name, gpu, alpha_us)
-    elif tools is not None:
-        raise ParameterError(f"--tools {tools} has no effect on {file}: leave one of the two out")
-    else:
-        read = read_machine(file, format_name, name, gpu, alpha_us)
+    read = _read(file, format_name, tools, (name, gpu, alpha_us))
     _write_and_print(join_by_network(read, nodes, network), output, json=json)
 
 
-def _probe(
-    tools: Path | None, name: str | None, gpu: str | None, alpha_us: float | None
+def _read(
+    file: Path | None,
+    format_name: str,
+    tools: Path | None,
+    hints: tuple[str | None, str | None, float | None],
 ) -> ImportedMachine:
-    """Read this machine from its vendor's tool."""
-    from sccl.runtime.machine_probe import probe_machine  # noqa: PLC0415 - loads the targets of code
+    """Read a machine from a file, or from the tool of its vendor."""
+    if file is None:
+        from sccl.runtime.machine_probe import probe_machine  # noqa: PLC0415 - loads the targets of code
 
-    return probe_machine(tools, name, gpu, alpha_us)
+        if format_name != "auto":
+            raise ParameterError(f"--format {format_name} describes a file: give FILE as well")
+        return probe_machine(tools, *hints)
+    from sccl.formats.files.machines import read_machine  # noqa: PLC0415 - loads formats
+
+    if tools is not None:
+        raise ParameterError(f"--tools {tools} has no effect on {file}: leave one of the two out")
+    return read_machine(file, format_name, *hints)
 
 
 def _write_and_print(read: ImportedMachine, output: Path | None, *, json: bool) -> None:

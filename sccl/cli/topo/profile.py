@@ -14,7 +14,6 @@ from sccl.cli.project.run import MpiFolder
 from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.formatting import format_count, single_line
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError
 from sccl.runtime import find_mpi
 from sccl.runtime.machine_profile import (
     COUNTS,
@@ -87,6 +86,12 @@ Repeat = Annotated[
     int | None,
     typer.Option(help="Number of repetitions.", show_default=str(REPEAT)),
 ]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of the machine.", show_default="the file's, or derived from --topo or --ranks"
+    ),
+]
 
 
 @report_errors
@@ -110,13 +115,7 @@ def profile(
         RepetitionStatistic,
         typer.Option(help="Repetition to fit: the fastest (least) or the median."),
     ] = RepetitionStatistic.MIN,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the machine.",
-            show_default="the file's, or derived from --topo or --ranks",
-        ),
-    ] = None,
+    name: Name = None,
     save: Save = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="File for the machine.")
@@ -146,7 +145,8 @@ def profile(
     if measurements is None:
         trial_settings = size or SIZES, chunks or COUNTS, REPEAT if repeat is None else repeat
         if gpus:
-            _reject_mpi_options({"ranks": ranks, "mpi": mpi})
+            why = "applies to MPI runs, and --gpus measures the GPUs of one process"
+            options.reject_options({"ranks": ranks, "mpi": mpi}, why)
             measured = _measure_gpus(machine, trial_settings, name)
         else:
             measured = _measure(ranks, machine, trial_settings, mpi, name)
@@ -155,7 +155,8 @@ def profile(
     else:
         values = {"ranks": ranks, "size": size, "chunks": chunks, "repeat": repeat, "mpi": mpi}
         values |= {"gpus": gpus or None, "save": save}
-        options.reject_options(values, "--measurements gives the measured values")
+        why = "sets a measurement, and --measurements gives the measured values"
+        options.reject_options(values, why)
         measured = read_measurements(measurements, machine, name)
     link_profile = fit_profile(measured, machine, alike, max_misfit, take)
     if plot:
@@ -182,28 +183,14 @@ def _measure(
 ) -> Measurements:
     trial = build_link_trial(ranks, machine, *trial_settings)
     library, console = find_mpi(mpi), err()
+    links = format_count(len(trial.edges), "link")
+    default_name = f"{machine.name}-measured" if machine else f"measured-{trial.ranks}"
     with console.status("measuring") as status:
-
-        def notify(text: str) -> None:
-            """Show the current activity."""
-            status.update(escape(text))
-
         console.print(
-            f"measuring {format_count(len(trial.edges), 'link')} between {trial.ranks} MPI ranks, "
-            "one "
-            "after another",
-            soft_wrap=True,
+            f"measuring {links} between {trial.ranks} MPI ranks, one after another", soft_wrap=True
         )
-        default_name = f"{machine.name}-measured" if machine else f"measured-{trial.ranks}"
-        return measure_rank_links(trial, library, name or default_name, notify)
-
-
-def _reject_mpi_options(values: dict[str, object]) -> None:
-    flags = [f"--{name}" for name, value in values.items() if value is not None]
-    if flags:
-        raise ParameterError(
-            f"{flags[0]} applies to MPI runs, and --gpus measures the GPUs of one process: leave "
-            "one of the two out"
+        return measure_rank_links(
+            trial, library, name or default_name, lambda text: status.update(escape(text))
         )
 
 

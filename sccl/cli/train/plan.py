@@ -1,13 +1,14 @@
-"""``sccl train plan``: a whole training step, its collectives split, ordered and overlapped."""
+"""``sccl train plan`` and ``compare``: a training step, its collectives split and ordered."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.report import (
@@ -19,17 +20,18 @@ from sccl.cli.report import (
     print_output,
     report_errors,
 )
-from sccl.cli.train.plan_options import FabricName, File
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import to_text
 from sccl.core.formatting import format_count, format_gap, single_line
 from sccl.errors import ParameterError
+from sccl.training import plan_step
 from sccl.training.fabric_names import resolve_fabric
 from sccl.training.files.training_plans import offered_options_to_wire
 from sccl.training.files.workloads import load_workload
 from sccl.training.offered_options import enumerate_options, write_options
 from sccl.training.plan_files import name_file_in_errors
 from sccl.training.plan_step import (
+    ComparePlansOutput,
     PlanOptions,
     TrainingPlanOutput,
     build_plan_settings,
@@ -37,10 +39,31 @@ from sccl.training.plan_step import (
     planning_output,
     write_training_plan,
 )
+from sccl.view import charts
 from sccl.view.text.training_text import print_training_options
 
 if TYPE_CHECKING:
     from sccl.training.types.training_plan import OfferedOptions
+
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Workload of 'sccl train import' or 'sccl train make'.",
+        show_default=False,
+        autocompletion=options.complete_file,
+    ),
+]
+FabricName = Annotated[
+    str,
+    typer.Option(
+        "--fabric",
+        help="Fabric: a name of 'sccl train show', a machine ('sccl topo list'), or the .json "
+        "file of either.",
+        show_default=False,
+    ),
+]
 
 
 @report_errors
@@ -173,3 +196,75 @@ def _print(result: TrainingPlanOutput, *, merging: bool) -> None:
     else:
         where = "not written: add -o FILE"
     console.print(where, markup=False, soft_wrap=True)
+
+
+@report_errors
+def compare_plans(
+    file: File,
+    *,
+    fabric: FabricName,
+    budget: Annotated[
+        float, typer.Option(min=0, help="Budget of each search, in approximate seconds.")
+    ] = 5.0,
+    plan_options: Annotated[
+        dict[str, Any], options.DerivedOptions.of(PlanOptions, "seed", "memory")
+    ],
+    picture: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Picture: .html, .svg, .png, or .pdf."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Compare plans of all search methods and of common frameworks for a training step.
+
+    Exit code 0: done, 2: bad input, 130: interrupted. The results so far are printed.
+    """
+    workload, resolved_fabric = load_workload(file), resolve_fabric(fabric)
+    if picture is not None:
+        charts.check_picture(picture)
+    settings = build_plan_settings(PlanOptions(budget=budget, **plan_options))
+    about = escape(single_line(f"{workload.name} on {resolved_fabric.name}"))
+    with err().status(about) as status:
+
+        def show_status(activity: str) -> None:
+            status.update(f"{about}: {escape(single_line(activity))}")
+
+        with name_file_in_errors(file):
+            result = plan_step.compare_plans(
+                workload, resolved_fabric, settings, picture, show_status, notify_first_compile
+            )
+    if picture is not None:
+        periods = [(search.search, search.period_us) for search in result.searches]
+        title = f"{result.workload} on {result.fabric}"
+        chart = charts.searches_chart(title, periods, result.bound_us)
+        charts.save_chart(chart, picture, title=f"sccl: {result.workload}")
+    if json:
+        print_output(result)
+    else:
+        _print_comparison(result)
+    if result.ended:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _print_comparison(result: ComparePlansOutput) -> None:
+    console = out()
+    title = escape(single_line(f"{result.workload} on {result.fabric}"))
+    table = Table("Search", title=title, title_justify="left")
+    for name in ("Period", "Gap", "Seconds"):
+        table.add_column(name, justify="right")
+    table.add_column("Description")
+    for search in result.searches:
+        above = "-" if search.gap is None else format_gap(search.gap) if search.gap > 0 else "0"
+        row = (search.search, format_duration(search.period_us), above, f"{search.seconds:.2f}")
+        table.add_row(*row, escape(search.about))
+    console.print(table)
+    lower_bound = format_duration(result.bound_us)
+    console.print(
+        f"{format_count(result.collectives, 'collective')}; lower bound {lower_bound} for plans of "
+        "these "
+        f"options ({escape(result.binding)})"
+    )
+    if result.ended:
+        console.print(f"{result.ended}: the others were not tried", markup=False)
+    if result.file:
+        console.print(f"picture: {single_line(result.file)}", markup=False, soft_wrap=True)

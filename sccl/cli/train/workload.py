@@ -1,4 +1,4 @@
-"""``sccl train import``, ``make``, and ``show``: workloads of training jobs."""
+"""``sccl train import``, ``make``, and ``show``: workloads and fabrics of training jobs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors
-from sccl.cli.train.fabric import list_fabrics, show_fabric
+from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.cli.train.model_options import MODEL_OPTIONS, WORK_PANEL, given_parameters
-from sccl.core.files.json_text import file_kind
+from sccl.core.files.json_text import file_kind, to_text
 from sccl.core.formatting import format_count, single_line
+from sccl.training.fabric_names import FABRIC_NAMES, list_output, resolve_fabric
+from sccl.training.files.fabrics import fabric_to_wire
 from sccl.training.models import FAMILIES, PRESETS
 from sccl.training.traces import TraceHints, format_names
 from sccl.training.workload_outputs import (
@@ -24,7 +26,10 @@ from sccl.training.workload_outputs import (
     workload_part,
     workload_show_output,
 )
-from sccl.view.text.training_text import MAX_SHOWN, print_workload
+from sccl.view.text.training_text import MAX_SHOWN, budget_text, channels_table, print_workload
+
+_MAX_BUDGETS = 8
+"""Maximum number of shared budgets that are printed."""
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -203,15 +208,46 @@ def show(
     a file.
     """
     if name is None:
-        list_fabrics(json=json)
+        _list_fabrics(json=json)
         return
     path = Path(name)
     kind = file_kind(path) if path.is_file() else None
     if not path.is_file() or (kind is not None and kind.name == "fabric"):
-        show_fabric(name, json=json)
+        _show_fabric(name, json=json)
         return
     result = workload_show_output(Path(name))
     if json:
         print_output(result)
         return
     print_workload(out(), result.workload)
+
+
+def _list_fabrics(*, json: bool) -> None:
+    """Print the known fabrics: the channels over which the ranks of a job move data."""
+    if json:
+        print_output(list_output())
+        return
+    table = Table("Name", "Ranks", "Channels", "Source", title="Fabrics", title_justify="left")
+    for name in FABRIC_NAMES:
+        loaded_fabric = resolve_fabric(name)
+        channels = ", ".join(channel.name for channel in loaded_fabric.channels)
+        table.add_row(name, str(loaded_fabric.ranks), channels, loaded_fabric.source.split(": ")[0])
+    console = out()
+    console.print(table)
+    console.print("hgx2xN has N nodes; 'sccl doctor schema fabric' describes custom files.")
+
+
+def _show_fabric(name: str, *, json: bool) -> None:
+    """Print the channels of a fabric and their shared budgets. As JSON it is a file."""
+    loaded_fabric = resolve_fabric(name)
+    if json:
+        print_file(to_text(fabric_to_wire(loaded_fabric)))
+        return
+    console = out()
+    console.print(channels_table(loaded_fabric))
+    for budget in loaded_fabric.shared[:_MAX_BUDGETS]:
+        console.print(budget_text(budget), markup=False, soft_wrap=True)
+    if (more := len(loaded_fabric.shared) - _MAX_BUDGETS) > 0:
+        console.print(f"and {format_count(more, 'shared budget')} more")
+    if loaded_fabric.source:
+        console.print(loaded_fabric.source, markup=False)
