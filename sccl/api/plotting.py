@@ -63,7 +63,7 @@ def plot(
     kind = kind or default_chart(loaded)
     if kind is not ChartKind.TIME and (alpha_us, gb_per_s) != (None, None):
         raise ParameterError(
-            "--alpha-us and --gb-per-s apply to --what time only: add --what time, or leave them "
+            "alpha_us and gb_per_s apply to the time chart only: ask for what=time, or leave them "
             "out"
         )
     chart, name = _build_chart(loaded, kind, alpha_us, gb_per_s)
@@ -96,7 +96,7 @@ def _frontier_data(sources: Sequence[Source], view: ChartKind) -> list[FrontierD
         if not isinstance(source, Algorithm | Frontier):
             kind = _KINDS.get(type(source), "a schedule")
             raise ParameterError(
-                f"--what {view.value} draws frontiers and algorithms, and {kind} is neither; leave "
+                f"what={view.value} draws frontiers and algorithms, and {kind} is neither; leave "
                 "it out"
             )
     return frontier_lines(source_frontiers(sources))
@@ -112,7 +112,7 @@ def _single_chart(source: Source, view: ChartKind) -> tuple[ChartType, str]:
     if not isinstance(source, Algorithm):
         kind = "a topology" if isinstance(source, Topology) else "a frontier"
         raise ParameterError(
-            f"--what {view.value} draws algorithms, and {source.name!r} is {kind}; give the file "
+            f"what={view.value} draws algorithms, and {source.name!r} is {kind}; give the file "
             "of an algorithm ('sccl pareto --output')"
         )
     a = source
@@ -123,8 +123,8 @@ def _single_chart(source: Source, view: ChartKind) -> tuple[ChartType, str]:
 def _training_part(plans: Sequence[LoadedTraining], view: ChartKind) -> tuple[ChartType, str]:
     if view is not ChartKind.TIMELINE:
         raise ParameterError(
-            f"--what {view.value} cannot draw {plans[0].name!r}, a training plan: leave --what "
-            "out to draw its timeline"
+            f"what={view.value} cannot draw {plans[0].name!r}, a training plan: leave it out "
+            "to draw its timeline"
         )
     return training_chart(plans), plans[0].name
 
@@ -151,6 +151,6 @@ def _schedule_chart(schedule: Schedule, view: ChartKind) -> tuple[ChartType, str
 
         return schedule_chart(schedule), name
     raise ParameterError(
-        f"--what {view.value} draws algorithms, and {name!r} is a schedule: leave --what out to "
+        f"what={view.value} draws algorithms, and {name!r} is a schedule: leave it out to "
         "draw the load of links over time"
     )

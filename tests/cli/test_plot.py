@@ -148,7 +148,7 @@ def test_symmetric_algorithm_is_written_out_first(tmp_path: Path) -> None:
         ("plot .", "holds no algorithm"),
         ("plot dgx1 --what frontier", "a topology is neither"),
         ("plot dgx1 --what arrival", "is a topology"),
-        ("plot dgx1 --alpha-us 1", "apply to --what time only"),
+        ("plot dgx1 --alpha-us 1", "apply to the time chart only"),
         ("pareto --collective allgather --topo dgx1 --plot p.gif", "expected .html"),
     ],
 )
