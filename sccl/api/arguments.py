@@ -11,6 +11,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from enum import StrEnum
 from functools import wraps
 from numbers import Integral, Real
 from os import PathLike
@@ -23,6 +24,7 @@ from sccl.errors import ParameterError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+NamedChoice = TypeVar("NamedChoice", bound=StrEnum)
 
 _TYPE_TEXT: dict[Any, str] = {
     NoneType: "None",
@@ -186,3 +188,14 @@ def _type_label(kind: type) -> str:
 def _short_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"a {type(value).__name__}"
+
+
+def parse_choice(name: str, text: str | None, kind: type[NamedChoice]) -> NamedChoice | None:
+    """Return the member of an enumeration with this value. None: None.
+
+    Raises:
+        ParameterError: No member has this value.
+    """
+    if text is None or text in (texts := [member.value for member in kind]):
+        return None if text is None else kind(text)
+    raise ParameterError(f"{name} is {text!r}, expected {' or '.join(texts)}")

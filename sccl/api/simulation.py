@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from os import PathLike
-from typing import Literal, TypeVar
+from typing import Literal
 
 from sccl.api.algorithm import Algorithm
-from sccl.api.arguments import check_arguments, check_wrapped_kind
+from sccl.api.arguments import check_arguments, check_wrapped_kind, parse_choice
 from sccl.api.chart import Chart
 from sccl.api.schedule import Schedule
 from sccl.comparison.plan_simulation import (
@@ -26,8 +25,6 @@ from sccl.core.sizes import parse_size
 from sccl.errors import ParameterError
 from sccl.sim.settings import SimulationSettings
 from sccl.view.text.markup import heading, paragraph, table
-
-NamedChoice = TypeVar("NamedChoice", bound=StrEnum)
 
 PlanLike = str | PathLike[str] | Algorithm | Schedule
 """An algorithm, a schedule, or the file of one."""
@@ -196,14 +193,3 @@ def simulate(
     return Simulation(
         run_together(sources, None if size is None else parse_size(str(size)), settings)
     )
-
-
-def parse_choice(name: str, text: str | None, kind: type[NamedChoice]) -> NamedChoice | None:
-    """Return the member of an enumeration with this value. None: None.
-
-    Raises:
-        ParameterError: No member has this value.
-    """
-    if text is None or text in (texts := [member.value for member in kind]):
-        return None if text is None else kind(text)
-    raise ParameterError(f"{name} is {text!r}, expected {' or '.join(texts)}")
