@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
     from sccl.api.frontier_base import Point
     from sccl.api.inputs import collective, topology
+    from sccl.api.loading import load
     from sccl.api.machine import Topology
     from sccl.api.plotting import plot
-    from sccl.api.questions import Answer, bounds, limits, load, pareto, solve
+    from sccl.api.questions import Answer, bounds, limits, pareto, solve
     from sccl.api.schedule import Schedule
     from sccl.api.simulation import Simulation, simulate
     from sccl.api.synthesis import baseline, taccl, tacos, teccl
@@ -53,10 +54,11 @@ _HOMES = {
     "sccl.api.synthesis": ("baseline", "taccl", "tacos", "teccl"),
     "sccl.api.training": ("TrainingPlan", "plan"),
     "sccl.api.workloads": ("Workload", "make_workload", "workload"),
+    "sccl.api.loading": ("load",),
     "sccl.api.machine": ("Topology",),
     "sccl.api.inputs": ("collective", "topology"),
     "sccl.api.plotting": ("plot",),
-    "sccl.api.questions": ("Answer", "bounds", "limits", "load", "pareto", "solve"),
+    "sccl.api.questions": ("Answer", "bounds", "limits", "pareto", "solve"),
     "sccl.errors": ("InputError", "ScclError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

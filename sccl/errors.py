@@ -41,6 +41,10 @@ class ScclWarning(UserWarning):
     """A feature does not work, and sccl continues without it."""
 
 
+class MachineNote(UserWarning):
+    """A machine is solved as an equivalent model, such as one with links instead of switches."""
+
+
 class UnknownNameError(InputError):
     """A topology, collective or solver of that name does not exist."""
 

@@ -12,7 +12,6 @@ from typing import Any, Literal
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.api.machine import Topology, text_console
-from sccl.codegen.projects import write_project_of
 from sccl.core import algorithm as core
 from sccl.core.cost import Costs
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
@@ -23,8 +22,6 @@ from sccl.errors import ParameterError
 from sccl.judge import violations
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.view import charts
-from sccl.view.explorer.explorer_plans import explorer_algorithms
-from sccl.view.explorer.page_html import render_page
 from sccl.view.text.markup import heading, paragraph, table
 from sccl.view.text.plan_text import print_algorithm, utilization_rows
 
@@ -228,6 +225,9 @@ class Algorithm:
             >>> sccl.baseline("ring", "allgather", "ring:4").explore("ring.html").name
             'ring.html'
         """
+        from sccl.view.explorer.explorer_plans import explorer_algorithms  # noqa: PLC0415 - few ask for a page
+        from sccl.view.explorer.page_html import render_page  # noqa: PLC0415
+
         check_can_write(Path(path))
         write_atomically(
             Path(path), render_page(explorer_algorithms([(self.name, self.value, self.intact)]))
@@ -254,6 +254,8 @@ class Algorithm:
             >>> (folder / "Makefile").exists()
             True
         """
+        from sccl.codegen.projects import write_project_of  # noqa: PLC0415 - few write projects
+
         return write_project_of(
             {self.name: self.value}, Path(folder), target, force=force
         ).directory

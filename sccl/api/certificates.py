@@ -1,4 +1,4 @@
-"""Check certificates, and display the verdicts as a table."""
+"""Check certificates, display the verdicts as a table, and return them as JSON."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Any
 
 from sccl.api.arguments import check_arguments
 from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import is_folder
-from sccl.core.files.json_text import file_digest
-from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.files.outputs import to_plain
 from sccl.formats.files.plans import expand_paths
-from sccl.prove.check.case import Case, read_case
-from sccl.prove.check.certificate import Verdict, check_case
-from sccl.prove.check.messages import class_texts
-from sccl.prove.check.work import ClaimState
+from sccl.prove.check.case import read_case
+from sccl.prove.check.certificate import Verdict
+from sccl.prove.check.certificate_output import LoadedCertificate, certificate_output
 from sccl.view.text.markup import heading, paragraph, table
 
 
@@ -30,11 +25,10 @@ class Certificate:
     """A certificate with checked claims.
 
     Attributes:
-        folder: Folder of the certificate.
+        source: Certificate before the check.
         claims: Verdicts, each with its ``claim`` as a sentence, its ``state``, and its ``detail``:
             the method of the check, or the fault. States are ``"ok"``, ``"failed"``, ``"searched"``
             (two solvers are named, without a proof), and ``"unchecked"`` (above the work limit).
-        about: Sentences on the machine, the collective, and the classes of the claims.
 
     Examples:
         >>> import sccl
@@ -44,14 +38,35 @@ class Certificate:
         True
     """
 
-    folder: Path
+    source: LoadedCertificate
     claims: tuple[Verdict, ...]
-    about: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the certificate."""
+        return self.source.folder
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """Return sentences on the machine, the collective, and the classes of the claims."""
+        classes = (f"optimal among {text}" for text in self.source.classes)
+        return (*self.source.question, *classes)
 
     @property
     def holds(self) -> bool:
         """Return whether every claim is proved."""
         return all(claim.state == "ok" for claim in self.claims)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verdicts as plain JSON values, like ``sccl certificate verify --json``.
+
+        Examples:
+            >>> import sccl
+            >>> _ = sccl.limits("allgather", "ring:4").certify("limits")
+            >>> sccl.check_certificate("limits").to_json()["claims"][0]["state"]
+            'ok'
+        """
+        return certificates_to_json([self])
 
     def __repr__(self) -> str:
         return f"Certificate({self._counts})"
@@ -84,82 +99,8 @@ def check_certificate(folder: str | PathLike[str]) -> Certificate:
         >>> sccl.check_certificate("limits")
         Certificate(4 claims: 4 ok)
     """
-    case = read_case(Path(folder))
-    about = (*case.description_lines(), *(f"optimal among {text}" for text in class_texts(case)))
-    return Certificate(Path(folder), tuple(check_case(case)), about)
-
-
-# --- JSON ---
-
-
-class ClaimPart(Part, frozen=True, kw_only=True):
-    """A claim of a certificate, and whether it holds."""
-
-    folder: FileText
-    claim: str
-    state: Annotated[
-        ClaimState,
-        Meta(
-            description="searched: two solvers agree, without a proof; unchecked: the check "
-            "would take too long."
-        ),
-    ]
-    detail: str
-
-
-class CertifiedMachinePart(Part, frozen=True, kw_only=True):
-    """The machine that a certificate is about."""
-
-    name: str
-    ranks: Count
-    links: Count
-    lanes: Count
-    budgets: Count
-    digest: str
-    origin: Annotated[str, Meta(description="Whether it is a named machine of sccl.")]
-    rounds: Annotated[
-        str,
-        Meta(description="Definition of a round in the claims, if links differ in bandwidth."),
-    ]
-
-
-class CertifiedCollectivePart(Part, frozen=True, kw_only=True):
-    """The collective that a certificate is about."""
-
-    name: str
-    root: int | None
-    custom: Annotated[
-        bool,
-        Meta(description="Whether sccl has a different topology or collective with this name."),
-    ]
-    unit: Annotated[int, Meta(description="Smallest possible C.")]
-    digest: str
-
-
-class CertifiedQuestionPart(Part, frozen=True, kw_only=True):
-    """The subject of the claims in a folder."""
-
-    folder: FileText
-    machine: CertifiedMachinePart
-    collective: CertifiedCollectivePart
-    classes: Annotated[tuple[str, ...], Meta(description="Classes with a claim of optimality.")]
-
-
-class VerifyCertificateOutput(Output, frozen=True, kw_only=True):
-    """The JSON output of 'sccl certificate verify'."""
-
-    kind: Literal["verify-certificate"] = "verify-certificate"
-    folder: Annotated[str, Meta(description="The folder, or the list of folders.")]
-    questions: tuple[CertifiedQuestionPart, ...]
-    claims: tuple[ClaimPart, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedCertificate:
-    """A folder with a certificate that was read but not checked."""
-
-    folder: Path
-    case: Case
+    source = LoadedCertificate(Path(folder), read_case(Path(folder)))
+    return Certificate(source, tuple(source.verdicts()))
 
 
 def load_certificates(words: Iterable[str | Path]) -> list[LoadedCertificate]:
@@ -180,28 +121,7 @@ def _folders(words: Iterable[str | Path]) -> list[Path]:
     return list(dict.fromkeys(path for path in chosen if path not in siblings))
 
 
-def certificate_output(
-    certificates: Sequence[LoadedCertificate], verdicts: Sequence[tuple[Path, Verdict]]
-) -> VerifyCertificateOutput:
-    """Return the JSON output: the subjects of the certificates, and the verdict on each claim."""
-    return VerifyCertificateOutput(
-        inputs={
-            str(certificate.folder): file_digest(certificate.folder / CLAIMS)
-            for certificate in certificates
-        },
-        folder=", ".join(str(certificate.folder) for certificate in certificates),
-        questions=tuple(map(_question_part, certificates)),
-        claims=tuple(
-            build_output(ClaimPart, verdict, folder=folder) for folder, verdict in verdicts
-        ),
-    )
-
-
-def _question_part(certificate: LoadedCertificate) -> CertifiedQuestionPart:
-    about = certificate.case.as_json()
-    return CertifiedQuestionPart(
-        folder=str(certificate.folder),
-        machine=CertifiedMachinePart(**about["machine"]),
-        collective=CertifiedCollectivePart(**about["collective"]),
-        classes=tuple(class_texts(certificate.case)),
-    )
+def certificates_to_json(certificates: Sequence[Certificate]) -> dict[str, Any]:
+    """Return the verdicts on several certificates as plain JSON values."""
+    verdicts = [(checked.folder, claim) for checked in certificates for claim in checked.claims]
+    return to_plain(certificate_output([checked.source for checked in certificates], verdicts))

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from sccl.api.arguments import check_arguments, check_wrapped_kind, parse_choice
+from sccl.api.arguments import (
+    check_arguments,
+    check_wrapped_kind,
+    describe_arguments,
+    parse_choice,
+)
 from sccl.api.chart import Chart
-from sccl.api.inputs import CollectiveLike, Machine, Root
-from sccl.api.machine import Topology
+from sccl.api.inputs import (
+    CollectiveLike,
+    Machine,
+    Root,
+    core_collective,
+    core_topology,
+    note_changes,
+)
 from sccl.api.progress import Progress, progress_lines
 from sccl.api.schedule import Schedule
-from sccl.collectives import Spec
 from sccl.comparison import comparison as tasks
-from sccl.comparison.comparison_output import chart_data, compare_output
-from sccl.comparison.contender_selection import build_contenders, load_file_plans, select_names
+from sccl.comparison.comparison_output import CompareOutput, chart_data, compare_output
+from sccl.comparison.contender_selection import (
+    FilePlan,
+    build_contenders,
+    load_file_plans,
+    select_names,
+)
 from sccl.comparison.contenders import ComparisonProblem
+from sccl.comparison.tuner_rules import TunerPart, check_tunable, write_tuner
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import format_bytes
+from sccl.core.files.disk import check_can_write
+from sccl.core.files.outputs import to_plain
 from sccl.core.sizes import parse_sizes
 from sccl.errors import ParameterError
 from sccl.synth.common.settings import build_effort
-from sccl.topo import resolve_topology
 from sccl.view import charts
 from sccl.view.text.markup import heading, paragraph, table
 
@@ -35,6 +52,10 @@ class Comparison:
 
     Attributes:
         value: Comparison of :mod:`sccl.comparison.comparison`.
+        files: Compared plans of files, by path.
+        plan_files: Written file of the fastest plan, by size.
+        tuner: Written rules for NCCL: the ``file``, the ``command`` that uses it, and ``notes``
+            with its assumptions. None: no rules were written.
 
     Examples:
         >>> import sccl
@@ -47,6 +68,9 @@ class Comparison:
     """
 
     value: tasks.Comparison
+    files: Mapping[str, FilePlan] = field(default_factory=dict)
+    plan_files: Mapping[int, Path] = field(default_factory=dict)
+    tuner: TunerPart | None = None
 
     def __post_init__(self) -> None:
         check_wrapped_kind(self, tasks.Comparison, "sccl.compare")
@@ -66,9 +90,7 @@ class Comparison:
     def times_us(self) -> dict[str, dict[int, float]]:
         """Return the completion times of each method by size, microseconds."""
         return {
-            system.name: {size: float(row.us) for size, row in system.measurements.items()}
-            for system in self.value.systems
-            if system.measurements
+            system.name: _times_us(system) for system in self.value.systems if system.measurements
         }
 
     @property
@@ -80,6 +102,11 @@ class Comparison:
     def missing(self) -> dict[str, str]:
         """Return the methods that lack plans for some sizes or all, each with the reason."""
         return {system.name: system.reason for system in self.value.systems if system.reason}
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """Return the methods that an interrupt prevented."""
+        return tuple(name for name, reason in self.missing.items() if reason == tasks.NOT_REACHED)
 
     @property
     def bound_us(self) -> dict[int, float]:
@@ -104,6 +131,23 @@ class Comparison:
             raise ParameterError(f"there is no plan for {size_bytes} bytes; the sizes are {sizes}")
         return Schedule(self.value.plans[size_bytes][1].schedule, self.bound_us[size_bytes])
 
+    def to_json(self, plot: Path | None = None) -> dict[str, Any]:
+        """Return the comparison as plain JSON values, like ``sccl compare --json``.
+
+        Args:
+            plot: File of its chart. None: there is none.
+
+        Examples:
+            >>> import sccl
+            >>> comparison = sccl.compare("allgather", "ring:4", size="1KB", only=["direct"])
+            >>> comparison.to_json()["sizes"][0]["winner"]
+            'direct'
+        """
+        return to_plain(self._output(plot))
+
+    def _output(self, plot: Path | None = None) -> CompareOutput:
+        return compare_output(self.value, self.files, self.plan_files, plot, self.tuner)
+
     @check_arguments
     def plot(self, what: Literal["ratio", "gap", "time", "bandwidth"] = "ratio") -> Chart:
         """Return a chart of all methods by buffer size, next to the lower bound.
@@ -123,14 +167,15 @@ class Comparison:
             'allgather on ring:4: gap by size'
         """
         measure = parse_choice("what", what, charts.TimeMeasure) or charts.TimeMeasure.RATIO
-        output = compare_output(self.value, {}, {}, None, None)
+        output = self._output()
         systems, bound = chart_data(output)
         alpha = f"alpha {output.alpha}"
-        chart = charts.comparison_chart(systems, bound, self._name, alpha, measure)
-        return Chart(chart, f"{self._name}: {what} by size")
+        chart = charts.comparison_chart(systems, bound, self.name, alpha, measure)
+        return Chart(chart, f"{self.name}: {what} by size")
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """Return the names of its collective and its machine."""
         problem = self.value.problem
         return f"{problem.spec.name} on {problem.topology.name}"
 
@@ -138,24 +183,49 @@ class Comparison:
         count = len(self.times_us)
         end_text = f"; {self.value.end_reason}" if self.value.end_reason else ""
         winners = ", ".join(f"{format_bytes(size)} {name}" for size, name in self.winners.items())
-        return f"Comparison({self._name}: of {count}, {winners or 'nobody'}{end_text})"
+        return f"Comparison({self.name}: of {count}, {winners or 'nobody'}{end_text})"
 
     def _repr_html_(self) -> str:
         head = ("Size", "Fastest", "Time (us)", "GB/s", "Bound (us)", "Plan")
-        rows = [self._row(size) for size in self.sizes]
+        rows = [[*row[:5], row[6]] for row in self.rows]  # without the gap
         end_text = paragraph(str(self.value.end_reason)) if self.value.end_reason else ""
-        return heading(self._name) + end_text + table(head, rows)
+        return heading(self.name) + end_text + table(head, rows)
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return rows of a table: size, fastest, time, GB/s, lower bound, gap, and plan."""
+        return [self._row(size) for size in self.sizes]
 
     def _row(self, size: int) -> tuple[str, ...]:
         winner, bound = self.value.winner(size), f"{self.bound_us[size]:.6g}"
         if winner is None:
-            return (format_bytes(size), "-", "-", "-", bound, "")
+            return (format_bytes(size), "-", "-", "-", bound, "", "")
         row = winner.measurements[size]
+        gap = self.value.gap(row)
         times = f"{float(row.us):.6g}", f"{row.gb_per_s:.4g}"
-        return (format_bytes(size), winner.name, *times, bound, row.plan)
+        gap_text = "-" if gap is None else f"{gap:.1%}"
+        return (format_bytes(size), winner.name, *times, bound, gap_text, row.plan)
+
+
+def _times_us(system: tasks.ContenderResult) -> dict[int, float]:
+    return {size: float(row.us) for size, row in system.measurements.items()}
 
 
 @check_arguments
+@describe_arguments(
+    size='Buffer size of a rank: bytes, text such as ``"1MB"``, a list such as '
+    '``"64KB,1MB"``, or a range such as ``"1KB..1GB"`` in factors of four.',
+    files="Further algorithms and schedules to compare.",
+    only="Names of the methods to compare. Empty: all.",
+    without="Names of the methods to leave out.",
+    alpha='``"travels"``: a chunk arrives alpha later, and the link is free meanwhile. '
+    '``"occupies"``: the link is busy during alpha.',
+    timeout_s="Seconds for each synthesizer, for all sizes together. None: a fixed budget.",
+    folder="Folder for the fastest plan of each size. None: plans are not written.",
+    tuner="File for NCCL's tuner plugin: NCCL's best algorithm by size. None: it is not written.",
+    on_method="Function that receives the name of each finished method, and its times in "
+    "microseconds by size.",
+)
 def compare(  # noqa: PLR0913 - the problem and its options
     collective: CollectiveLike,
     topology: Machine,
@@ -168,30 +238,19 @@ def compare(  # noqa: PLR0913 - the problem and its options
     alpha: Literal["travels", "occupies"] = "travels",
     timeout_s: float | None = None,
     seed: int = 0,
+    folder: str | PathLike[str] | None = None,
+    tuner: str | PathLike[str] | None = None,
     progress: Progress = True,
+    on_method: Callable[[str, Mapping[int, float]], None] = lambda _name, _times: None,
 ) -> Comparison:
     """Return the completion times of all synthesizers and classical algorithms by size.
 
     Each plan is verified and simulated. Ctrl-C, or interrupting the kernel, returns the results so
     far.
 
-    Args:
-        collective: Name, file, or result of :func:`collective`.
-        topology: Name, file, or topology.
-        size: Buffer size of a rank: bytes, text such as ``"1MB"``, a list such as ``"64KB,1MB"``,
-            or a range such as ``"1KB..1GB"`` in factors of four.
-        files: Further algorithms and schedules to compare.
-        only: Names of the methods to compare. Empty: all.
-        without: Names of the methods to leave out.
-        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
-        alpha: ``"travels"``: a chunk arrives alpha later, and the link is free meanwhile.
-            ``"occupies"``: the link is busy during alpha.
-        timeout_s: Seconds for each synthesizer, for all sizes together. None: a fixed budget.
-        seed: Seed of the synthesizers. The same seed gives the same plans.
-        progress: Whether to show progress, or a function that receives each line of it.
-
     Raises:
-        InputError: The collective, a size, a name, or a file does not fit the machine.
+        InputError: The collective, a size, a name, or a file does not fit the machine, or a file
+            cannot be written.
 
     Examples:
         >>> import sccl
@@ -199,14 +258,28 @@ def compare(  # noqa: PLR0913 - the problem and its options
         >>> sccl.compare("allgather", "ring:4", size="1KB..16KB", only=names).winners[1000]
         'tacos'
     """
-    machine = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
-    spec = collective if isinstance(collective, Spec) else str(collective)
     names, sizes = select_names(only, without), parse_sizes(str(size))
     build_effort(timeout_s, seed)
-    subject = tasks.comparison_subject(machine, spec, root)
+    subject = note_changes(
+        tasks.comparison_subject(core_topology(topology), core_collective(collective), root)
+    )
+    if tuner is not None:
+        check_tunable(subject.spec.name)
+        check_can_write(Path(tuner))
     model = parse_choice("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
     problem = ComparisonProblem(subject.topology, subject.spec, model, seed, timeout_s)
     file_plans = load_file_plans(problem, [Path(file) for file in files])
+    if folder is not None:
+        tasks.prepare_folder(Path(folder))
     with progress_lines(progress, f"{subject.spec.name} on {subject.topology.name}") as on_progress:
         contenders = build_contenders(problem, names, file_plans, on_progress)
-        return Comparison(tasks.compare(problem, contenders, sizes, on_progress))
+        value = tasks.compare(
+            problem,
+            contenders,
+            sizes,
+            on_progress,
+            on_system=lambda system: on_method(system.name, _times_us(system)),
+        )
+    plan_files = tasks.write_fastest(Path(folder), value) if folder is not None else {}
+    rules = write_tuner(value, Path(tuner)) if tuner is not None and not value.end_reason else None
+    return Comparison(value, file_plans, plan_files, rules)

@@ -21,8 +21,6 @@ from sccl.core.frontier import describe_state, format_optimal
 from sccl.errors import InputError, ToolError
 from sccl.view import charts
 from sccl.view.completeness import above_all_text, frontier_state, frontier_summary
-from sccl.view.explorer.explorer_plans import explorer_algorithms
-from sccl.view.explorer.page_html import render_page
 from sccl.view.text.markup import Latex, tabular
 
 if TYPE_CHECKING:
@@ -337,6 +335,9 @@ class FrontierBase(ABC):
             >>> sccl.pareto("allgather", "ring:4").explore("frontier.html").name
             'frontier.html'
         """
+        from sccl.view.explorer.explorer_plans import explorer_algorithms  # noqa: PLC0415 - few ask for a page
+        from sccl.view.explorer.page_html import render_page  # noqa: PLC0415
+
         check_can_write(Path(path))
         algorithms = self._algorithms()
         if not algorithms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from os import PathLike
@@ -10,9 +11,11 @@ from os import PathLike
 from sccl.api.arguments import check_arguments
 from sccl.api.machine import Topology
 from sccl.collectives import Spec, custom_spec, format_in_groups, resolve_collective
+from sccl.core import topology as core
 from sccl.core.files.json_text import parse
 from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.errors import ParameterError
+from sccl.errors import MachineNote, ParameterError
+from sccl.synth.common.problem import CollectiveProblem
 from sccl.topo import resolve_topology
 
 Machine = str | PathLike[str] | Topology
@@ -46,7 +49,29 @@ def topology(name: Machine) -> Topology:
         >>> sccl.topology("dgx1")
         Topology(dgx1: 8 ranks, 32 links)
     """
-    return name if isinstance(name, Topology) else Topology(resolve_topology(str(name)))
+    return Topology(core_topology(name))
+
+
+def core_topology(machine: Machine) -> core.Topology:
+    """Return a machine as a value of :mod:`sccl.core.topology`.
+
+    Raises:
+        InputError: There is no such machine, or the file is not a topology.
+    """
+    return machine.value if isinstance(machine, Topology) else resolve_topology(str(machine))
+
+
+def core_collective(collective: CollectiveLike) -> str | Spec:
+    """Return a collective by its name, its file, or its value."""
+    return collective if isinstance(collective, Spec) else str(collective)
+
+
+def note_changes(problem: CollectiveProblem) -> CollectiveProblem:
+    """Return the problem of a public function, and warn about the changes to its machine."""
+    for note in problem.notes:
+        text = f"{problem.topology.name}: {note}"
+        warnings.warn(text, MachineNote, stacklevel=4)  # the call of the public function
+    return problem
 
 
 @check_arguments

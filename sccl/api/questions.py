@@ -1,27 +1,25 @@
-"""Compute bounds, single instances (solve), frontiers (pareto, limits), and load files."""
+"""Compute bounds, single instances (solve), and frontiers (pareto, limits)."""
 
 from __future__ import annotations
 
-import json
-import warnings
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, describe_arguments
-from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
-from sccl.api.inputs import CollectiveLike, Machine, Root
-from sccl.api.machine import Topology
+from sccl.api.frontier import Frontier, LimitFrontier
+from sccl.api.inputs import (
+    CollectiveLike,
+    Machine,
+    Root,
+    core_collective,
+    core_topology,
+    note_changes,
+)
 from sccl.api.progress import Progress, progress_lines, progress_notes
-from sccl.api.schedule import Schedule
-from sccl.collectives import Spec
 from sccl.core.answer import Sat, Unsat, verdict
-from sccl.core.files.disk import read_text
-from sccl.core.files.frontier_folders import read_frontiers
-from sccl.core.files.kinds import ALGORITHM_KINDS, FRONTIER, SCHEDULE, TOPOLOGY
 from sccl.core.instance import SweepRange
-from sccl.formats.files.plans import kind_among
 from sccl.synth.allreduce.limit_search import find_limits
 from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common.problem import CollectiveProblem, build_problem
@@ -34,7 +32,6 @@ from sccl.synth.syncoll.search_options import (
     WorkerOptions,
     build_settings,
 )
-from sccl.topo import resolve_topology
 from sccl.transform import build_question
 from sccl.view.completeness import BoundSummary
 from sccl.view.text.markup import heading, paragraph
@@ -66,7 +63,7 @@ def bounds(
         >>> print(bounds.reasons[1])
         R/C ≥ 7/6: with C=1, 7 chunks must enter ranks {0}, at most 6 per round.
     """
-    subject = _modeled_problem(collective, topology, root)
+    subject = note_changes(_steps_problem(collective, topology, root))
     return compute_bounds(subject.topology, subject.spec)
 
 
@@ -140,7 +137,7 @@ def solve(  # noqa: PLR0913 - the problem and the settings
         >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=2).verdict
         'unsat'
     """
-    subject = _modeled_problem(collective, topology, root)
+    subject = note_changes(_steps_problem(collective, topology, root))
     problem = build_question(subject.topology, subject.spec, chunks, steps, rounds)
     search = SearchOptions(solver=solver, seed=seed, symmetry=symmetry)
     settings = build_settings(search, timeout_s, _store_options(store, trusted=trust_store))
@@ -190,7 +187,7 @@ def pareto(  # noqa: PLR0913 - the problem and the settings
         >>> [(p.chunks, p.steps, p.rounds) for p in sccl.pareto("allgather", "dgx1").points]
         [(2, 2, 3), (6, 3, 7)]
     """
-    subject = _modeled_problem(collective, topology, root)
+    subject = note_changes(_steps_problem(collective, topology, root))
     settings = build_settings(
         SearchOptions(solver=solver, seed=seed, symmetry=symmetry),
         timeout_s,
@@ -230,7 +227,7 @@ def limits(  # noqa: PLR0913 - the problem and the settings
         >>> [str(p.bandwidth_cost) for p in sccl.limits("broadcast", "dgx1", max_steps=3).points]
         ['1', '9/22']
     """
-    subject = _modeled_problem(collective, topology, root)
+    subject = note_changes(_steps_problem(collective, topology, root))
     machine, spec = subject.topology, subject.spec
     settings = build_settings(SearchOptions(solver=solver, seed=seed), timeout_s)
     with progress_lines(progress, f"limits of {spec.name} on {machine.name}") as print_line:
@@ -240,46 +237,11 @@ def limits(  # noqa: PLR0913 - the problem and the settings
     return LimitFrontier(frontier, subject)
 
 
-@check_arguments
-def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | Topology:
-    """Return the algorithm, schedule, frontier, or topology in a JSON file.
-
-    Args:
-        path: Path of the file.
-
-    Raises:
-        InputError: The file cannot be read, or has another kind.
-
-    Examples:
-        >>> import sccl
-        >>> frontier = sccl.pareto("allgather", "ring:4")
-        >>> sccl.load(frontier[0].algorithm.save("ring.json"))
-        Algorithm(allgather on ring:4: C=2 S=2 R=3)
-    """
-    file = Path(path)
-    kind = kind_among(file, (*ALGORITHM_KINDS, SCHEDULE, FRONTIER, TOPOLOGY))
-    if kind in ALGORITHM_KINDS:
-        return Algorithm.load(file)
-    if kind == SCHEDULE:
-        return Schedule.load(file)
-    if kind == FRONTIER:
-        read_frontiers(file)  # raises an error for another shape
-        return SavedFrontier(file, json.loads(read_text(file)))
-    return Topology.load(file)
-
-
-def _modeled_problem(
+def _steps_problem(
     collective: CollectiveLike, topology: Machine, root: Root | None
 ) -> CollectiveProblem:
-    """Return the modeled machine and the collective, and warn about changes to the machine."""
-    machine = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
-    collective_input = collective if isinstance(collective, Spec) else str(collective)
-    problem = build_problem(machine, collective_input, root).require_steps()
-    for note in problem.notes:
-        warnings.warn(
-            f"{machine.name}: {note}", stacklevel=4
-        )  # points to the call of the public function
-    return problem
+    problem = build_problem(core_topology(topology), core_collective(collective), root)
+    return problem.require_steps()
 
 
 def _store_options(store: Store, *, trusted: bool) -> StoreOptions:

@@ -51,7 +51,7 @@ OUTPUTS = {
     "profile": "sccl.runtime.machine_profile:ProfileOutput",
     "optimizer": "sccl.torch_backend.jobs.controller:OptimizerOutput",
     "check": "sccl.api.check:CheckOutput",
-    "verify-certificate": "sccl.api.certificates:VerifyCertificateOutput",
+    "verify-certificate": "sccl.prove.check.certificate_output:VerifyCertificateOutput",
     "smt2": "sccl.synth.syncoll.smt2_output:Smt2Output",
     "doctor": "sccl.runtime.doctor:DoctorOutput",
     "export": "sccl.formats.files.export_plans:ExportOutput",

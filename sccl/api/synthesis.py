@@ -8,18 +8,14 @@ from typing import Any, Literal
 
 from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_arguments, describe_arguments, parse_choice
-from sccl.api.inputs import CollectiveLike, Machine, Root
-from sccl.api.machine import Topology
+from sccl.api.inputs import CollectiveLike, Machine, Root, core_collective, core_topology
 from sccl.api.progress import Progress, progress_lines
 from sccl.api.schedule import Schedule
-from sccl.collectives import Spec
-from sccl.core import topology as core
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import ScheduleFilter
 from sccl.core.sizes import parse_size
 from sccl.errors import TooLargeError
-from sccl.synth.baselines.pattern.placement import place_baseline
 from sccl.synth.common.contract import MatchingProgress, Request, SearchProgress
 from sccl.synth.common.problem import build_problem, build_spec
 from sccl.synth.common.synthesis import (
@@ -31,7 +27,6 @@ from sccl.synth.common.synthesis import (
 from sccl.synth.taccl.options import Options as TacclOptions
 from sccl.synth.tacos.options import Options as TacosOptions
 from sccl.synth.teccl.options import Options as TecclOptions
-from sccl.topo import resolve_topology
 
 Size = int | str
 """Size of a rank's buffer: bytes, or text such as ``"64KiB"`` or ``"1GB"``."""
@@ -186,11 +181,10 @@ def _schedule(  # noqa: PLR0913 - the arguments that all synthesizers share
     Raises:
         InputError: The inputs do not fit one another, or there is no schedule in time.
     """
-    spec = collective if isinstance(collective, Spec) else str(collective)
     problem = build_synthesis_problem(
         name,
-        lambda _: _core_topology(topology),
-        lambda machine: build_spec(machine, spec, root),
+        lambda _: core_topology(topology),
+        lambda machine: build_spec(machine, core_collective(collective), root),
         size=size,
         sketch=sketch,
         options=options,
@@ -218,6 +212,12 @@ def _schedule(  # noqa: PLR0913 - the arguments that all synthesizers share
 
 
 @check_arguments
+@describe_arguments(
+    name='``"ring"``, ``"swing"``, ... (``sccl synth list`` describes each).',
+    size="Size of a rank's buffer, for schedules and for algorithms that depend on it.",
+    pieces="Number of pieces of each message.",
+    alpha='Model of alpha in a schedule: ``"occupies"`` or ``"travels"``.',
+)
 def baseline(  # noqa: PLR0913 - the problem and its options
     name: str,
     collective: CollectiveLike,
@@ -233,15 +233,6 @@ def baseline(  # noqa: PLR0913 - the problem and its options
     If each hop is a link, the result is an algorithm in steps. Otherwise hops take shortest paths
     of links, which they share with others, and the result is a schedule for the size.
 
-    Args:
-        name: ``"ring"``, ``"swing"``, ... (``sccl synth list`` describes each).
-        collective: Name, or result of :func:`collective`.
-        topology: Name, file, or topology.
-        size: Size of a rank's buffer, for schedules and for algorithms that depend on it.
-        pieces: Number of pieces of each message.
-        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
-        alpha: Model of alpha in a schedule: ``"occupies"`` or ``"travels"``.
-
     Raises:
         InputError: There is no such algorithm, or it does not support the machine or the
             collective.
@@ -253,13 +244,10 @@ def baseline(  # noqa: PLR0913 - the problem and its options
         >>> sccl.baseline("direct", "allgather", "ring:4")
         Schedule(allgather on ring:4, 1 MiB per rank in C=1: 127.229 us)
     """
-    spec = collective if isinstance(collective, Spec) else str(collective)
-    subject = build_problem(_core_topology(topology), spec, root)
+    from sccl.synth.baselines.pattern.placement import place_baseline  # noqa: PLC0415 - loads the simulator
+
+    subject = build_problem(core_topology(topology), core_collective(collective), root)
     request = Request(subject.topology, subject.spec, parse_size(str(size)))
     model = parse_choice("alpha", alpha, AlphaModel) or AlphaModel.TRAVELS
     placed = place_baseline(name, request, pieces, model, StepAlignment.PIPELINED)
     return Algorithm(placed.algorithm) if placed.algorithm else Schedule(placed.schedule)
-
-
-def _core_topology(machine: Machine) -> core.Topology:
-    return machine.value if isinstance(machine, Topology) else resolve_topology(str(machine))

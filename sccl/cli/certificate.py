@@ -6,20 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
-from sccl.api.certificates import (
-    LoadedCertificate,
-    certificate_output,
-    load_certificates,
-)
+from sccl.api.certificates import Certificate, certificates_to_json, load_certificates
 from sccl.cli import options
-from sccl.cli.report import ExitCode, out, print_output, report_errors
-from sccl.core.formatting import format_count, single_line
-from sccl.prove.check.case import printable
-from sccl.prove.check.certificate import Verdict, check_case
-from sccl.prove.check.messages import class_texts
+from sccl.cli.report import ExitCode, out, print_json, report_errors
+from sccl.core.formatting import format_count, printable, single_line
 
 _COLORS = {"ok": "green", "failed": "red", "searched": "yellow", "unchecked": "yellow"}
 _NO_CLAIMS = ("no claim of optimality",)
@@ -43,35 +35,27 @@ def verify_certificate(
     hold, 1: one does not, 2: bad input, 3: some rest on the agreement of two solvers or take too
     long to check.
     """
-    certificates = load_certificates(folders)  # all are read before any verdict
-    verdicts: list[tuple[Path, Verdict]] = []
-    console = out()
-    for certificate in certificates:
+    sources = load_certificates(folders)  # all are read before any verdict
+    certificates, console = list[Certificate](), out()
+    for source in sources:
         if not json:
-            _print_question(console, certificate, is_only=len(certificates) == 1)
-        for verdict in check_case(certificate.case):
-            verdicts.append((certificate.folder, verdict))
+            title = [f"# {single_line(source.folder)}"] if len(sources) > 1 else []
+            about = [f"class       {text}" for text in source.classes or _NO_CLAIMS]
+            for line in (*title, *source.question, *about):
+                console.print(line, markup=False, soft_wrap=True)
+        claims = []
+        for verdict in source.verdicts():
+            claims.append(verdict)
             if not json:
-                _print(console, verdict)
-    states = [verdict.state for _, verdict in verdicts]
+                line = f"[{_COLORS[verdict.state]}]{verdict.state:9}[/] {escape(verdict.claim)}: "
+                console.print(line + escape(printable(verdict.detail)), soft_wrap=True)
+        certificates.append(Certificate(source, tuple(claims)))
+    states = [claim.state for certificate in certificates for claim in certificate.claims]
     if json:
-        print_output(certificate_output(certificates, verdicts))
+        print_json(certificates_to_json(certificates))
     else:
         counts = ", ".join(f"{states.count(s)} {s}" for s in _COLORS if s in states)
-        console.print(f"{format_count(len(verdicts), 'claim')}: {counts}")
+        console.print(f"{format_count(len(states), 'claim')}: {counts}")
     if "failed" in states:
         raise typer.Exit(ExitCode.NO)
     raise typer.Exit(ExitCode.OK if set(states) == {"ok"} else ExitCode.UNKNOWN)
-
-
-def _print_question(console: Console, certificate: LoadedCertificate, *, is_only: bool) -> None:
-    title = [] if is_only else [f"# {single_line(certificate.folder)}"]
-    about = [f"class       {text}" for text in class_texts(certificate.case) or _NO_CLAIMS]
-    for line in (*title, *certificate.case.description_lines(), *about):
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def _print(console: Console, verdict: Verdict) -> None:
-    color = _COLORS[verdict.state]
-    line = f"[{color}]{verdict.state:9}[/] {escape(verdict.claim)}: "
-    console.print(line + escape(printable(verdict.detail)), soft_wrap=True)

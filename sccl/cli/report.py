@@ -30,7 +30,7 @@ from sccl.core.formatting import single_line
 from sccl.core.instance import Instance
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.topology import Topology
-from sccl.errors import InputError, ScclError, ScclWarning
+from sccl.errors import InputError, MachineNote, ScclError, ScclWarning
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -224,14 +224,17 @@ def _classify(error: Exception | KeyboardInterrupt) -> ErrorReport:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print sccl's warnings as one line each. Others are unchanged."""
+    """Print sccl's warnings and notes as one line each. Others are unchanged."""
     with warnings.catch_warnings():
-        warnings.simplefilter("always", ScclWarning)
+        for kind in (ScclWarning, MachineNote):
+            warnings.simplefilter("always", kind)
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
             """Print a warning: sccl's own as a line."""
-            if issubclass(category, ScclWarning):
+            if issubclass(category, MachineNote):
+                err().print(str(message), markup=False, soft_wrap=True)
+            elif issubclass(category, ScclWarning):
                 err().print(f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True)
             else:
                 usual(message, category, *rest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -132,9 +132,23 @@ class ProblemOptions:
 
         return multihop_machine(machine, self.routed)
 
-    def collective_and_root(self, machine: Topology) -> tuple[str | Spec, str | None]:
-        """Return the collective and its root (see :func:`parse_collective`)."""
-        return parse_collective(machine, self.collective, self.root, self.counts, self.groups)
+    def inputs(self) -> tuple[Topology, str | Spec, str | None]:
+        """Return the machine, the collective, and its root (see :func:`parse_collective`)."""
+        machine = self.machine()
+        return machine, *parse_collective(
+            machine, self.collective, self.root, self.counts, self.groups
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments ``collective``, ``topology``, and ``root`` of the Python API.
+
+        Raises:
+            InputError: One of them does not exist, or they do not fit.
+        """
+        from sccl.api.machine import Topology as Machine  # noqa: PLC0415 - loads charts
+
+        machine, collective, root = self.inputs()
+        return {"collective": collective, "topology": Machine(machine), "root": root}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,8 +222,7 @@ def load_problem(options: ProblemOptions) -> CollectiveProblem:
     Raises:
         InputError: One of them does not exist, or they do not fit.
     """
-    machine = options.machine()
-    subject = build_problem(machine, *options.collective_and_root(machine)).require_steps()
+    subject = build_problem(*options.inputs()).require_steps()
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     return subject

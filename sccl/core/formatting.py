@@ -34,6 +34,12 @@ def format_runs(numbers: Iterable[int], *, through: str) -> list[str]:
     return texts
 
 
+def printable(text: str) -> str:
+    """Return text from a file shortened and escaped, such that it fits in a line."""
+    cut = text if len(text) <= 200 else f"{text[:200]}..."
+    return cut if cut.isprintable() else ascii(cut)
+
+
 def format_gap(gap: float) -> str:
     """Return a relative gap to a bound as text: ``"1.20%"``; never 0 for a positive gap."""
     return f"{gap:.2%}" if gap >= 0.00005 else "less than 0.01%"

@@ -99,7 +99,7 @@ MAY_IMPORT = {
     "solvers": {"core", "errors", "numpy", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
     "prove": set(),
-    "prove/check": _NOUNS | {"collectives", "judge", "topo"},
+    "prove/check": _NOUNS | {"collectives", "judge", "topo", "msgspec"},
     "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "flint"}
     | {"igraph", "numpy"},
     "codegen": _NOUNS
@@ -195,7 +195,7 @@ MAY_IMPORT = {
     | {"training/models", "training/traces", "transform", "view", "view/charts", "view/explorer"}
     | {"view/text", "IPython", "msgspec", "networkx", "pandas", "rich"},
     "cli": _TRAINING
-    | {"api", "codegen", "collectives", "comparison", "formats", "prove/check", "runtime"}
+    | {"api", "codegen", "collectives", "comparison", "formats", "runtime"}
     | {"sccl", "sim", "synth/allreduce", "synth/baselines", "synth/common"}
     | {"synth/packing/by_time", "synth/syncoll", "synth/taccl", "synth/tacos", "synth/teccl"}
     | {"topo", "topo/importers", "topo/profiles", "torch_backend", "torch_backend/control"}

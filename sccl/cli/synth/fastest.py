@@ -80,8 +80,7 @@ def fastest(
 
     sizes, certificate = parse_sizes(size), certify_dir
     build_effort(timeout, 0)
-    machine = problem_options.machine()
-    subject = unmodified_problem(machine, *problem_options.collective_and_root(machine))
+    subject = unmodified_problem(*problem_options.inputs())
     _check_output(output, sizes)
     if certificate:
         check_can_certify(certificate, subject.topology, subject.spec)

@@ -65,8 +65,7 @@ def robust(
     settings = build_settings(search, seconds, storage, workers)
     if plot is not None:
         charts.check_picture(plot)
-    machine = problem_options.machine()
-    collective, root = problem_options.collective_and_root(machine)
+    machine, collective, root = problem_options.inputs()
     problem = RobustnessProblem(
         machine=machine,
         subject=load_problem(problem_options),

@@ -31,7 +31,7 @@ from sccl.core.files.collectives import collective_from_wire, collective_to_wire
 from sccl.core.files.disk import path_exists, read_text
 from sccl.core.files.json_text import digest, parse
 from sccl.core.files.topologies import topology_from_wire, topology_to_wire
-from sccl.core.formatting import format_count
+from sccl.core.formatting import format_count, printable
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.topo.catalogue import catalogue_names, resolve_topology, topology_makers
@@ -126,12 +126,6 @@ class Case:
             f"machine     {machine}; {m['origin']}, {m['digest']}",
             f"collective  {printable(c['name'])}: {definition}{multiple}",
         ]
-
-
-def printable(text: str) -> str:
-    """Return text from a file shortened and escaped, such that it fits in a line."""
-    cut = text if len(text) <= 200 else f"{text[:200]}..."
-    return cut if cut.isprintable() else ascii(cut)
 
 
 def read_case(folder: Path) -> Case:
