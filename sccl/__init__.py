@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sccl.api.check import CheckReport, check
     from sccl.api.comparison import Comparison, compare
     from sccl.api.explorer import explore
+    from sccl.api.export import export
     from sccl.api.frontier import Frontier, LimitFrontier, SavedFrontier
     from sccl.api.frontier_base import Point
     from sccl.api.inputs import collective, topology
@@ -47,6 +48,7 @@ _HOMES = {
     "sccl.api.check": ("CheckReport", "check"),
     "sccl.api.comparison": ("Comparison", "compare"),
     "sccl.api.explorer": ("explore",),
+    "sccl.api.export": ("export",),
     "sccl.api.frontier": ("Frontier", "LimitFrontier", "SavedFrontier"),
     "sccl.api.schedule": ("Schedule",),
     "sccl.api.frontier_base": ("Point",),
@@ -88,6 +90,7 @@ __all__ = [
     "collective",
     "compare",
     "explore",
+    "export",
     "limits",
     "load",
     "make_workload",

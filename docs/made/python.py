@@ -22,7 +22,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
         *("tacos", "teccl", "taccl", "baseline", "simulate", "compare", "plan", "workload"),
-        *("make_workload", "check", "plot", "explore"),
+        *("make_workload", "check", "plot", "explore", "export"),
     ),
     "Results": (
         *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 from sccl import formats
+from sccl.api.arguments import check_arguments
 from sccl.core.files.disk import slugify
 from sccl.core.files.outputs import build_output, plan_digests
+from sccl.core.sizes import parse_size
 from sccl.errors import InputError, ParameterError
 from sccl.formats import Format, VerifiedTrainingPlan
 from sccl.formats.files.export_plans import (
@@ -30,35 +33,49 @@ _TUNER_FORMAT = "tuner-csv"
 """Format whose files have times of other algorithms next to the plans."""
 
 
-def export_plans(
-    words: Iterable[str | Path],
-    format_name: str,
-    path: Path,
-    size_bytes: int | None,
-    option_texts: Sequence[str],
+@check_arguments
+def export(
+    *files: str | PathLike[str],
+    format: str,  # noqa: A002 - as the command line calls it
+    path: str | PathLike[str],
+    size: int | str | None = None,
+    options: Sequence[str] = (),
 ) -> ExportedFiles:
-    """Write the plans in files in the format of another tool.
+    """Write algorithms, schedules, or a training plan for another runtime, simulator, or viewer.
 
     Args:
-        size_bytes: Size of C chunks, for formats that contain bytes. None: not given.
-        option_texts: Options of the format, each ``name=value``.
+        files: Files, folders, or patterns such as ``"found/*.json"``.
+        format: ``"mscclpp"``, ``"msccl-xml"``, ... (``sccl export --help``).
+        path: File, or a folder for several files.
+        size: Size of C chunks, for formats that contain bytes.
+        options: Options of the format, each ``"name=value"``.
+
+    Returns:
+        The written files, with the ``command`` that runs them, and ``notes`` on their limits.
 
     Raises:
         InputError: The format or an option does not exist, a file contains no valid plan, the
             format cannot express the plans, or the output cannot be written.
+
+    Examples:
+        >>> import sccl
+        >>> ring = sccl.baseline("ring", "allgather", "ring:4").save("ring.json")
+        >>> sccl.export(ring, format="msccl-xml", path="ring.xml").command
+        'RCCL_MSCCL_FORCE_ENABLE=1 MSCCL_ALGO_DIR=$(dirname ring.xml) PROGRAM'
     """
-    form = formats.load(format_name)
-    options = parse_options(form, option_texts)
+    size_bytes = None if size is None else parse_size(str(size))
+    form = formats.load(format)
+    parsed_options = parse_options(form, options)
     if not form.TAKES:
-        form.write((), options)  # raises the reason why it is only read
-    training, rest = load_training_files(words)
+        form.write((), parsed_options)  # raises the reason why it is only read
+    training, rest = load_training_files([Path(file) for file in files])
     if training:
-        if size_bytes is not None or option_texts:
-            flag = "--set" if option_texts else "--size"
+        if size_bytes is not None or options:
+            flag = "--set" if options else "--size"
             raise ParameterError(
                 f"{training[0].file}: a training plan defines its own sizes: leave {flag} out"
             )
-        return _export_training(form, training, rest, path)
+        return _export_training(form, training, rest, Path(path))
     loaded = load_plans(rest)
     size_bytes = export_size(form, loaded, size_bytes)
     entries = sized_plans(form, loaded, size_bytes)
@@ -67,14 +84,14 @@ def export_plans(
 
         written = rules_for_plans(entries, size_bytes)
     else:
-        written = form.write(entries, options)
+        written = form.write(entries, parsed_options)
     plans = {str(source.file): source.plan for source in loaded}
     exported_names = {entry.name for entry in entries}
     left_out = tuple(
         name for source in loaded if (name := slugify(source.file.stem)) not in exported_names
     )
     parts = tuple(build_output(EntryPart, entry) for entry in entries)
-    exported = ExportedFiles(form, path, plan_digests(plans), parts, left_out, written)
+    exported = ExportedFiles(form, Path(path), plan_digests(plans), parts, left_out, written)
     write_files(exported)
     return exported
 
@@ -85,12 +102,6 @@ def _export_training(
     rest: Sequence[str | Path],
     path: Path,
 ) -> ExportedFiles:
-    """Write a training plan in a format.
-
-    Raises:
-        InputError: The format does not support training plans, other files are given too, or the
-            plan fails verification.
-    """
     loaded = training[0]
     if form.NAME not in formats.STEP_WRITERS:
         raise InputError(

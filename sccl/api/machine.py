@@ -284,15 +284,13 @@ def _require_int(value: object, label: str) -> int:
     return int(value)
 
 
-def _check_edges(links: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return links as pairs of ranks.
+def _check_edges(links: Iterable[tuple[int, int]]) -> None:
+    """Check that links are pairs of ranks.
 
     Raises:
         ParameterError: A link is not a pair of ranks.
     """
-    edges = list(links)
-    for link in edges:
+    for link in links:
         pair = isinstance(link, tuple) and len(link) == 2
         if not pair or not all(isinstance(node, int) for node in link):
             raise ParameterError(f"a link is {link!r:.60}, expected (src, dst) such as (0, 4)")
-    return edges

@@ -74,11 +74,8 @@ class Simulation:
     def busy_us(self) -> dict[tuple[int, int], float]:
         """Return the busy time of each link in microseconds, by (src, dst)."""
         timeline = self.value.timeline
-        pairs, clock = (
-            zip(timeline.topology.links, timeline.busy().tolist(), strict=True),
-            timeline.clock,
-        )
-        return {link.edge: clock.us(ticks) for link, ticks in pairs}
+        pairs = zip(timeline.topology.links, timeline.busy().tolist(), strict=True)
+        return {link.edge: timeline.clock.us(ticks) for link, ticks in pairs}
 
     @property
     def carried_bytes(self) -> dict[tuple[int, int], int]:
@@ -185,10 +182,8 @@ def simulate(
         else load_sources([str(plan)], None)[0]
         for plan in plans
     ]
-    model, steps = (
-        parse_choice("alpha", alpha, AlphaModel),
-        parse_choice("stepping", stepping, StepAlignment),
-    )
+    model = parse_choice("alpha", alpha, AlphaModel)
+    steps = parse_choice("stepping", stepping, StepAlignment)
     settings = SimulationSettings(model, steps, alpha_us, gb_per_s)
     return Simulation(
         run_together(sources, None if size is None else parse_size(str(size)), settings)

@@ -319,18 +319,9 @@ class TrainingPlan:
         head = ("Collective", "ranks", "size", "operations", "recipe", "motifs", "alone", "by")
         rows = [
             (
-                *(
-                    option.collective,
-                    option.group_ranks,
-                    format_bytes(option.bytes),
-                    option.operations,
-                ),
-                *(
-                    option.recipe,
-                    option.motifs,
-                    format_duration(option.us),
-                    ", ".join(option.carriers),
-                ),
+                *(option.collective, option.group_ranks, format_bytes(option.bytes)),
+                *(option.operations, option.recipe, option.motifs),
+                *(format_duration(option.us), ", ".join(option.carriers)),
             )
             for option in part.options
         ]

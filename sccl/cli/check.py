@@ -11,7 +11,7 @@ from rich.markup import escape
 
 import sccl
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_json, report_errors
+from sccl.cli.report import ExitCode, err, out, print_json, print_text, report_errors
 from sccl.core.files.claims import CLAIMS
 from sccl.core.formatting import format_count, single_line
 from sccl.view.text.progress_notes import share_bar
@@ -63,11 +63,10 @@ def _warn_certificates(places: Sequence[Path]) -> None:
     """Print for each certificate that its claims are not verified, only its plans."""
     for place in places:
         if (place / CLAIMS).is_file():
-            err().print(
+            print_text(
                 f"{place / CLAIMS}: claims are not verified here; verify them with: "
                 f"sccl certificate verify {place}",
-                markup=False,
-                soft_wrap=True,
+                err(),
             )
 
 

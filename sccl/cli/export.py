@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
+import sccl
 from sccl import formats
-from sccl.api.export import export_plans
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors
+from sccl.cli.report import out, print_output, print_text, report_errors
 from sccl.core.cost import format_bytes
 from sccl.core.formatting import format_count, single_line
-from sccl.core.sizes import parse_size
 from sccl.formats.files.export_plans import export_output
 
 Name = Annotated[
@@ -62,8 +61,9 @@ def export(
     The cost model assigns sizes to several algorithms of one collective. Limits of the format or
     its runtime are printed, with a remedy.
     """
-    size_bytes = None if size is None else parse_size(size)
-    exported = export_plans(files, format_name, output, size_bytes, option_texts or [])
+    exported = sccl.export(
+        *files, format=format_name, path=output, size=size, options=option_texts or ()
+    )
     if json:
         print_output(export_output(exported))
         return
@@ -84,4 +84,4 @@ def export(
             )
     for note in exported.notes:
         console.print(f"note: {single_line(note)}", markup=False)
-    console.print(f"to run it: {single_line(exported.command)}", markup=False, soft_wrap=True)
+    print_text(f"to run it: {single_line(exported.command)}")

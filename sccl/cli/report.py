@@ -108,19 +108,31 @@ def next_command(project: Path, target: str) -> str:
 
 def out() -> Console:
     """Return the console for results."""
-    console = _Console(highlight=False, emoji=False)
-    return (
-        console
-        if console.is_terminal
-        else _Console(highlight=False, emoji=False, width=PLAIN_WIDTH)
-    )
+    return _console()
 
 
 def err() -> Console:
     """Return the console for progress and errors."""
-    console = _Console(stderr=True, highlight=False, emoji=False)
-    wide = _Console(stderr=True, highlight=False, emoji=False, width=PLAIN_WIDTH)
-    return console if console.is_terminal else wide
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool = False) -> Console:
+    console = _Console(stderr=stderr, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    return console
+
+
+def print_text(text: str, console: Console | None = None) -> None:
+    """Print text without markup and line breaks, on the console for results or another one."""
+    (console or out()).print(text, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def show_activity(title: str) -> Iterator[Callable[[str], None]]:
+    """Show a title on a terminal, and yield a function that appends the current activity."""
+    with err().status(escape(single_line(title))) as status:
+        yield lambda activity: status.update(escape(single_line(f"{title}: {activity}")))
 
 
 def print_json(value: Any) -> None:

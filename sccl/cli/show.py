@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors
+from sccl.cli.report import err, out, print_output, print_text, report_errors
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
@@ -89,16 +89,14 @@ def show(
         return
     console = out()
     if timeline is not None:
-        console.print(f"written to {single_line(timeline)}", markup=False, soft_wrap=True)
+        print_text(f"written to {single_line(timeline)}", console)
     for step in training:
         print_training_plan(console, training_part(step))
     for offer in offers:
         print_training_options(console, offer.offered)
     for i, entry in enumerate(loaded):
         if len(loaded) > 1:
-            console.print(
-                f"{chr(10) if i else ''}# {single_line(entry.file)}", markup=False, soft_wrap=True
-            )
+            print_text(f"{chr(10) if i else ''}# {single_line(entry.file)}", console)
         _print(console, entry)
 
 
@@ -119,13 +117,10 @@ def _show_extract(
     if json:
         print_output(result)
         return
-    console = out()
-    line = (
-        f"{result.collective} on {single_line(result.topology)}: "
-        f"{format_count(result.sends, 'transfer')}"
-    )
+    sends = format_count(result.sends, "transfer")
     file_note = f"written to {single_line(output)}" if output else "not written: add -o FILE"
-    console.print(f"{line} of {result.of}, {file_note}", markup=False, soft_wrap=True)
+    topology = single_line(result.topology)
+    print_text(f"{result.collective} on {topology}: {sends} of {result.of}, {file_note}")
 
 
 def _show_workload(file: Path, *, json: bool) -> None:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import err, out, print_output, report_errors
+from sccl.cli.report import err, out, print_output, print_text, report_errors
 from sccl.core.clock import AlphaModel, StepAlignment
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.formatting import format_count, single_line
@@ -147,7 +147,7 @@ def simulate(
     else:
         _print_table(out(), runs)
     if plot and not json:
-        out().print(f"picture: {single_line(plot)}", markup=False, soft_wrap=True)
+        print_text(f"picture: {single_line(plot)}")
 
 
 def _print(console: Console, run: RunPart) -> None:
@@ -175,7 +175,7 @@ def _print_collective(console: Console, part: SimulatedPart) -> None:
         soft_wrap=True,
     )
     if part.bound_us is None:
-        console.print(f"no bound is known: {part.bound}", markup=False, soft_wrap=True)
+        print_text(f"no bound is known: {part.bound}", console)
         return
     above = "" if part.gap is None else f", gap {_gap_text(part)}"
     met = "[green], met[/]" if part.gap == 0 else above

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import err, next_command, out, print_output, report_errors
+from sccl.cli.report import err, next_command, out, print_output, print_text, report_errors
 from sccl.codegen.switch_points import Selection
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.files.outputs import to_plain
@@ -156,12 +156,11 @@ def bench(
     library = _build_projects(projects, mpi)
     cores = len(os.sched_getaffinity(0))
     if against and projects[0].ranks > cores:
-        err().print(
+        print_text(
             f"warning: {format_count(projects[0].ranks, 'rank')} share "
             f"{format_count(cores, 'core')}: the "
             "ratio measures how each library waits, not how fast it copies",
-            markup=False,
-            soft_wrap=True,
+            err(),
         )
     with err().status("measuring"):
         timings = list(
@@ -237,11 +236,9 @@ def _build_projects(projects: list[Project], folder: Path | None) -> Mpi:
     library = find_mpi(folder)
     for project in projects:
         text = f"building {project.directory} with {library.compiler}"
-        err().print(text, markup=False, soft_wrap=True)
+        print_text(text, err())
         with err().status(escape(text)):
-            build_project(
-                project, library, lambda line: err().print(line, markup=False, soft_wrap=True)
-            )
+            build_project(project, library, lambda line: print_text(line, err()))
     err().print("built; checking the data of every size, then measuring")
     return library
 
@@ -276,5 +273,4 @@ def _print_checked(timings: Sequence[ContenderTiming]) -> None:
     parts = checked_parts(timings)
     counts = " and ".join(f"{format_count(x.sizes, 'size')} of {x.collective}" for x in parts)
     by = f" by {format_count(parts[0].contenders, 'contender')}" if parts[0].contenders > 1 else ""
-    text = f"# data of all sizes right, {counts}{by}: {parts[0].compared}"
-    out().print(text, markup=False, soft_wrap=True)
+    print_text(f"# data of all sizes right, {counts}{by}: {parts[0].compared}")

@@ -12,7 +12,7 @@ from rich.table import Table
 
 import sccl
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors
+from sccl.cli.report import ExitCode, out, print_output, print_text, report_errors, show_activity
 from sccl.comparison import network_design as task
 from sccl.comparison.network_design import ALLREDUCE, COLLECTIVES_TEXT, DesignOutput, DesignPart
 from sccl.core.formatting import format_count
@@ -56,14 +56,9 @@ def design(
         charts.check_picture(plot)
     options.check_writable(output)
     title = f"{collective}, {format_count(ranks, 'rank')} of degree {degree}"
-    with err().status(title) as status:
+    with show_activity(title) as on_progress:
         result = task.search_designs(
-            collective,
-            ranks,
-            degree,
-            steps=steps,
-            seed=seed,
-            on_progress=lambda name: status.update(f"{title}: {name}"),
+            collective, ranks, degree, steps=steps, seed=seed, on_progress=on_progress
         )
     if not result.networks:
         raise ParameterError(
@@ -134,4 +129,4 @@ def _print(title: str, result: DesignOutput) -> None:
         console.print(f"[yellow]{result.ended}: others were not tried[/]")
     for label, file in (("written to", result.file), ("picture:", result.picture)):
         if file:
-            console.print(f"{label} {file}", markup=False, soft_wrap=True)
+            print_text(f"{label} {file}")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.project.run import MpiFolder
-from sccl.cli.report import err, out, print_output, report_errors
+from sccl.cli.report import err, out, print_output, print_text, report_errors
 from sccl.core.formatting import format_count, single_line
 from sccl.core.topology import Topology
 from sccl.runtime import find_mpi
@@ -241,4 +241,4 @@ def _interval_text(interval: CostInterval) -> str:
 def _print_files(files: dict[str, Path | None]) -> None:
     for label, path in files.items():
         if path is not None:
-            out().print(f"{label}: {single_line(path)}", markup=False, soft_wrap=True)
+            print_text(f"{label}: {single_line(path)}")

@@ -11,7 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_output, report_errors
+from sccl.cli.report import (
+    ExitCode,
+    out,
+    print_output,
+    print_text,
+    report_errors,
+    show_activity,
+)
 from sccl.cli.signals import exit_code
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.comparison.robustness import (
@@ -75,13 +82,8 @@ def robust(
         covered=SweepRange(None, max_steps, None),
         settings=settings,
     )
-    title = escape(single_line(f"{problem.subject.spec.name} on {machine.name}"))
-    with err().status(title) as status:
-
-        def show_status(activity: str) -> None:
-            status.update(f"{title}: {escape(single_line(activity))}")
-
-        result = analyze_robustness(problem, show_status)
+    with show_activity(f"{problem.subject.spec.name} on {machine.name}") as on_progress:
+        result = analyze_robustness(problem, on_progress)
     if plot is not None:
         result = msgspec.structs.replace(result, file=str(plot))
         _draw(result, plot)
@@ -140,4 +142,4 @@ def _print(result: RobustOutput) -> None:
     if result.ended:
         console.print(f"[yellow]{result.ended}: the others were not tried[/]")
     if result.file:
-        console.print(f"picture: {single_line(result.file)}", markup=False, soft_wrap=True)
+        print_text(f"picture: {single_line(result.file)}")

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, out, print_output, report_errors
+from sccl.cli.report import ExitCode, out, print_output, print_text, report_errors
 from sccl.core.cost import format_duration
 from sccl.core.files.disk import check_can_write
 from sccl.core.formatting import single_line
@@ -102,10 +102,7 @@ def train_control(
     def planner(plan: bytes, costs: str) -> ReplanProcess:
         return ReplanProcess(plan, costs, budget)
 
-    def print_line(text: str) -> None:
-        out().print(single_line(text), markup=False, soft_wrap=True)
-
-    quiet = (lambda _: None) if json else print_line
+    quiet = (lambda _: None) if json else lambda text: print_text(single_line(text))
     plans_anew = planner if serve else None
     with Controller(shared, settings, time.monotonic, plans_anew, quiet) as controller:
         decision = None

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors
+from sccl.cli.report import out, print_output, print_text, report_errors
 from sccl.core.cost import format_bytes
 from sccl.core.formatting import format_count
 from sccl.training.motif_output import MotifOutput, MotifPart, motif_output, rule_rows
@@ -74,12 +74,11 @@ def motif(
         print_output(output)
         return
     out().print(_motif_table(output))
-    line = (
+    print_text(
         f"{output.recipe} splits {output.collective} among {output.ranks} ranks into "
         f"{format_count(len(output.motifs), 'motif')}, verified in every order that their "
         "dependencies allow"
     )
-    out().print(line, markup=False, soft_wrap=True)
 
 
 def _groups_text(part: MotifPart) -> str:

@@ -18,7 +18,9 @@ from sccl.cli.report import (
     out,
     print_file,
     print_output,
+    print_text,
     report_errors,
+    show_activity,
 )
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import to_text
@@ -138,8 +140,7 @@ def _print_offered(offered: OfferedOptions, output: Path | None, *, json: bool) 
     print_training_options(out(), offered)
     if output is not None:
         name = single_line(quote(str(output)))
-        line = f"written to {single_line(output)}; look at it with: sccl show {name}"
-        out().print(line, markup=False, soft_wrap=True)
+        print_text(f"written to {single_line(output)}; look at it with: sccl show {name}")
 
 
 def _progress_text(period_us: float | None, bound_us: float | None) -> str:
@@ -192,10 +193,9 @@ def _print(result: TrainingPlanOutput, *, merging: bool) -> None:
         console.print(f"{result.ended}: this is the best plan so far", markup=False)
     if result.file:
         name = single_line(quote(result.file))
-        where = f"written to {single_line(result.file)}; look at it with: sccl plot {name}"
+        print_text(f"written to {single_line(result.file)}; look at it with: sccl plot {name}")
     else:
-        where = "not written: add -o FILE"
-    console.print(where, markup=False, soft_wrap=True)
+        print_text("not written: add -o FILE")
 
 
 @report_errors
@@ -223,19 +223,13 @@ def compare_plans(
     if picture is not None:
         charts.check_picture(picture)
     settings = build_plan_settings(PlanOptions(budget=budget, **plan_options))
-    about = escape(single_line(f"{workload.name} on {resolved_fabric.name}"))
-    with err().status(about) as status:
-
-        def show_status(activity: str) -> None:
-            status.update(f"{about}: {escape(single_line(activity))}")
-
-        with name_file_in_errors(file):
-            result = plan_step.compare_plans(
-                workload, resolved_fabric, settings, picture, show_status, notify_first_compile
-            )
+    title = f"{workload.name} on {resolved_fabric.name}"
+    with show_activity(title) as on_progress, name_file_in_errors(file):
+        result = plan_step.compare_plans(
+            workload, resolved_fabric, settings, picture, on_progress, notify_first_compile
+        )
     if picture is not None:
         periods = [(search.search, search.period_us) for search in result.searches]
-        title = f"{result.workload} on {result.fabric}"
         chart = charts.searches_chart(title, periods, result.bound_us)
         charts.save_chart(chart, picture, title=f"sccl: {result.workload}")
     if json:
@@ -267,4 +261,4 @@ def _print_comparison(result: ComparePlansOutput) -> None:
     if result.ended:
         console.print(f"{result.ended}: the others were not tried", markup=False)
     if result.file:
-        console.print(f"picture: {single_line(result.file)}", markup=False, soft_wrap=True)
+        print_text(f"picture: {single_line(result.file)}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors
+from sccl.cli.report import out, print_output, print_text, report_errors
 from sccl.core.formatting import format_count, single_line
 from sccl.errors import ParameterError
 from sccl.torch_backend.jobs.run_job import enforce_output, run_under_plan
@@ -71,17 +71,14 @@ def train_run(
 
 
 def _print_recorded(recorded: ImportedWorkload, record: Path) -> None:
-    console = out()
     for prefix, lines in (("", recorded.read.understood), ("assumed: ", recorded.read.assumed)):
         for line in lines:
-            console.print(f"{prefix}{single_line(line)}", markup=False, soft_wrap=True)
+            print_text(f"{prefix}{single_line(line)}")
     workload = recorded.read.workload
     number = format_count(len(list(workload.collectives())), "collective")
-    console.print(
-        f"written to {single_line(record)}: {number} of {format_count(workload.ranks, 'rank')}",
-        markup=False,
-        soft_wrap=True,
+    print_text(
+        f"written to {single_line(record)}: {number} of {format_count(workload.ranks, 'rank')}"
     )
-    console.print(
+    out().print(
         f"next: sccl train plan {single_line(record)} --fabric NAME -o plan.json", markup=False
     )

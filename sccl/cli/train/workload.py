@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_file, print_output, report_errors
+from sccl.cli.report import out, print_file, print_output, print_text, report_errors
 from sccl.cli.train.model_options import MODEL_OPTIONS, WORK_PANEL, given_parameters
 from sccl.core.files.json_text import file_kind, to_text
 from sccl.core.formatting import format_count, single_line
@@ -117,7 +117,7 @@ def _print_imported(console: Console, imported: ImportedWorkload, output: Path |
     parts = (("", read.understood), ("assumed: ", read.assumed), ("not used: ", read.unread))
     for prefix, lines in parts:
         for line in lines[:MAX_SHOWN]:
-            console.print(f"{prefix}{single_line(line)}", markup=False, soft_wrap=True)
+            print_text(f"{prefix}{single_line(line)}", console)
         if len(lines) > MAX_SHOWN:
             console.print(f"{prefix}{len(lines) - MAX_SHOWN} more lines (--json has all)")
     _print_written(console, workload_part(read.workload), output)
@@ -128,13 +128,10 @@ def _print_written(console: Console, part: WorkloadPart, output: Path | None) ->
         print_workload(console, part)
         return
     number = sum(collective.operations for collective in part.collectives)
-    console.print(
+    print_text(
         f"written to {single_line(output)}: {format_count(number, 'collective')} of "
         f"{format_count(part.ranks, 'rank')}, {part.dependencies} dependencies, {len(part.across)} "
-        "of "
-        "them across iterations",
-        markup=False,
-        soft_wrap=True,
+        "of them across iterations"
     )
 
 
@@ -186,7 +183,7 @@ def make(
         return
     console = out()
     if generated.about:
-        console.print(single_line(generated.about), markup=False, soft_wrap=True)
+        print_text(single_line(generated.about), console)
     _print_written(console, workload_part(generated.workload), output)
 
 
@@ -246,7 +243,7 @@ def _show_fabric(name: str, *, json: bool) -> None:
     console = out()
     console.print(channels_table(loaded_fabric))
     for budget in loaded_fabric.shared[:_MAX_BUDGETS]:
-        console.print(budget_text(budget), markup=False, soft_wrap=True)
+        print_text(budget_text(budget), console)
     if (more := len(loaded_fabric.shared) - _MAX_BUDGETS) > 0:
         console.print(f"and {format_count(more, 'shared budget')} more")
     if loaded_fabric.source:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sccl.api.export import export_plans
+from sccl.api.export import export
 from sccl.formats import msccl_xml, mscclpp
 from sccl.formats.common.program_check import run_graph
 from sccl.formats.common.program_graph import StepProgram
@@ -56,7 +56,7 @@ def test_plans_for_two_nodes_are_run(machine: str, collective: str, tmp_path: Pa
     code, _, err = sccl("synth", "taccl", *given, *little, "-o", plan)
     assert (code, err) == (0, "")
     for told in ((), ("instances=2", "dialect=azure")):
-        export_plans([plan], "msccl-xml", tmp_path / "plan.xml", None, told)
+        export(plan, format="msccl-xml", path=tmp_path / "plan.xml", options=told)
         content = (tmp_path / "plan.xml").read_bytes()
         read = msccl_xml.read(content, "file").plan
         assert isinstance(read, StepProgram)
@@ -66,5 +66,5 @@ def test_plans_for_two_nodes_are_run(machine: str, collective: str, tmp_path: Pa
         steps = [s for *_, block in parse_program(content, "").blocks() for s in block.steps]
         several = {s.count > 1 for s in steps if s.type == "s"}
         assert several == {False, True} or told or machine != "ndv2x2"
-    export_plans([plan], "mscclpp", tmp_path / "again.json", None, ())
+    export(plan, format="mscclpp", path=tmp_path / "again.json")
     assert mscclpp.read((tmp_path / "again.json").read_bytes(), "file").notes == ()
