@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-import sccl
+from sccl.api import check as api
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_json, print_text, report_errors
 from sccl.core.files.claims import CLAIMS
@@ -18,8 +18,6 @@ from sccl.view.text.progress_notes import share_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from sccl.api.check import CheckedFile
 
 
 @report_errors
@@ -45,7 +43,7 @@ def check(
     code 1: a violation, or a file that no runtime would run.
     """
     with share_bar(err(), "reading") as bar:
-        report = sccl.check(*files, costs=costs, on_progress=bar)
+        report = api.check(*files, costs=costs, on_progress=bar)
     if json:
         print_json(report.to_json())
     else:
@@ -70,7 +68,7 @@ def _warn_certificates(places: Sequence[Path]) -> None:
             )
 
 
-def _print(console: Console, checked: CheckedFile) -> None:
+def _print(console: Console, checked: api.CheckedFile) -> None:
     part, wrong = checked.part, checked.part.violations
     verdict = f"[red]{format_count(len(wrong), 'violation')}[/]" if wrong else "[green]valid[/]"
     if part.refused:

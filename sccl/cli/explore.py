@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-import sccl
+from sccl.api import explorer
 from sccl.cli import options
 from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.formatting import format_count, single_line
@@ -33,7 +33,7 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
     play on a time axis. A training plan shows its streams, channels, and dependencies.
     """
     with err().status("bounds and pictures"):
-        page = sccl.explore(*files, path=output)
+        page = explorer.explore(*files, path=output)
     if json:
         print_output(page)
         return

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-import sccl
 from sccl import formats
+from sccl.api import export as api
 from sccl.cli import options
 from sccl.cli.report import out, print_output, print_text, report_errors
 from sccl.core.cost import format_bytes
@@ -61,7 +61,7 @@ def export(
     The cost model assigns sizes to several algorithms of one collective. Limits of the format or
     its runtime are printed, with a remedy.
     """
-    exported = sccl.export(
+    exported = api.export(
         *files, format=format_name, path=output, size=size, options=option_texts or ()
     )
     if json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-import sccl
+from sccl.api import plotting
 from sccl.cli import options
 from sccl.cli.report import err, out, print_output, report_errors
 from sccl.core.files.outputs import build_output
@@ -62,7 +62,7 @@ def plot(
     """
     if output:
         charts.check_picture(output)
-    chart = sccl.plot(*sources, what=what, alpha_us=alpha_us, gb_per_s=gb_per_s)
+    chart = plotting.plot(*sources, what=what, alpha_us=alpha_us, gb_per_s=gb_per_s)
     path = chart.save(output or f"{chart.title}.svg")
     if json:
         digests = source_digests(sources)

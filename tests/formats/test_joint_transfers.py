@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import sccl
+from sccl.api.export import export
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, Send, make_send
 from sccl.core.clock import Clock
@@ -94,7 +94,7 @@ def test_step_waits_for_the_last_of_what_goes_together() -> None:
 def test_adjacent_chunks_go_in_one_step(tmp_path: Path) -> None:
     """Each rank's two chunks: none goes by itself, and those that are sent on are still one."""
     write_plan(tmp_path / "plan.json", together_around(4, 25_000))
-    sccl.export(tmp_path / "plan.json", format="msccl-xml", path=tmp_path / "plan.xml")
+    export(tmp_path / "plan.json", format="msccl-xml", path=tmp_path / "plan.xml")
     content = (tmp_path / "plan.xml").read_bytes()
     found = parse_program(content, "file")
     assert counts(found, "s rcs") == [2] * 12
@@ -229,7 +229,7 @@ def test_ways_through_switches_are_links(collective: str, tmp_path: Path) -> Non
         f"through link 4->{r}": 1 for r in range(4)
     }
     write_plan(tmp_path / "plan.json", plan)
-    sccl.export(tmp_path / "plan.json", format="msccl-xml", path=tmp_path / "plan.xml")
+    export(tmp_path / "plan.json", format="msccl-xml", path=tmp_path / "plan.xml")
     assert faults_of((tmp_path / "plan.xml").read_bytes()) == []
 
 
@@ -239,7 +239,7 @@ def test_plans_on_one_machine_of_switches_are_written_together(tmp_path: Path) -
         found = tacos.schedule(tacos.found(machine, named_spec(name, 3)))
         write_plan(tmp_path / f"{name}.json", found)
     both = (tmp_path / "allgather.json", tmp_path / "alltoall.json")
-    sccl.export(*both, format="msccl-xml", path=tmp_path / "x")
+    export(*both, format="msccl-xml", path=tmp_path / "x")
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["allgather.xml", "alltoall.xml"]
 
 
@@ -256,5 +256,5 @@ def test_transfers_without_steps_error_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"relayed\.json: message 4 has 2 hops, and hops of an algorithm"
     ):
-        sccl.export(tmp_path / "relayed.json", format="msccl-xml", path=tmp_path / "plan.xml")
+        export(tmp_path / "relayed.json", format="msccl-xml", path=tmp_path / "plan.xml")
     assert not (tmp_path / "plan.xml").exists()

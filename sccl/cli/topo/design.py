@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-import sccl
+from sccl.api.inputs import topology
 from sccl.cli import options
 from sccl.cli.report import ExitCode, out, print_output, print_text, report_errors, show_activity
 from sccl.comparison import network_design as task
@@ -67,7 +67,7 @@ def design(
             + ("" if steps is None else f" that takes {format_count(steps, 'step')} at the most")
         )
     if output is not None:
-        sccl.topology(result.networks[0].name).save(output)
+        topology(result.networks[0].name).save(output)
         result = msgspec.structs.replace(result, file=str(output))
     if plot is not None:
         _draw(title, result, plot)

@@ -9,7 +9,6 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-import sccl
 from sccl.cli import options
 from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.core.files.json_text import to_text
@@ -105,7 +104,9 @@ def edit(
         raise ParameterError(
             "nothing to change: give --remove-link A-B, --remove-rank N, or --add-link A-B"
         )
-    machine = sccl.topology(name)
+    from sccl.api.inputs import topology  # noqa: PLC0415 - loads charts
+
+    machine = topology(name)
     changed = machine.with_links(add_link) if add_link else machine
     if remove_link or remove_rank:
         changed = changed.without(remove_link or (), remove_rank or ())
