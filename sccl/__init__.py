@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sccl.api.questions import Answer, bounds, limits, pareto, solve
     from sccl.api.schedule import Schedule
     from sccl.api.simulation import Simulation, simulate
-    from sccl.api.synthesis import baseline, taccl, tacos, teccl
+    from sccl.api.synthesis import baseline, fastest, taccl, tacos, teccl
     from sccl.api.training import TrainingPlan, plan
     from sccl.api.workloads import Workload, make_workload, workload
     from sccl.errors import InputError, ScclError
@@ -53,7 +53,7 @@ _HOMES = {
     "sccl.api.schedule": ("Schedule",),
     "sccl.api.frontier_base": ("Point",),
     "sccl.api.simulation": ("Simulation", "simulate"),
-    "sccl.api.synthesis": ("baseline", "taccl", "tacos", "teccl"),
+    "sccl.api.synthesis": ("baseline", "fastest", "taccl", "tacos", "teccl"),
     "sccl.api.training": ("TrainingPlan", "plan"),
     "sccl.api.workloads": ("Workload", "make_workload", "workload"),
     "sccl.api.loading": ("load",),
@@ -91,6 +91,7 @@ __all__ = [
     "compare",
     "explore",
     "export",
+    "fastest",
     "limits",
     "load",
     "make_workload",

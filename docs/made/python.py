@@ -21,7 +21,17 @@ _TYPES = {
 _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
-        *("tacos", "teccl", "taccl", "baseline", "simulate", "compare", "plan", "workload"),
+        *(
+            "fastest",
+            "tacos",
+            "teccl",
+            "taccl",
+            "baseline",
+            "simulate",
+            "compare",
+            "plan",
+            "workload",
+        ),
         *("make_workload", "check", "plot", "explore", "export"),
     ),
     "Results": (

@@ -1,4 +1,4 @@
-"""Compute schedules (tacos, teccl, taccl) and classical algorithms."""
+"""Compute schedules (fastest, tacos, teccl, taccl) and classical algorithms."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import ScheduleFilter
 from sccl.core.sizes import parse_size
 from sccl.errors import TooLargeError
+from sccl.synth.common.claims import check_can_certify
 from sccl.synth.common.contract import MatchingProgress, Request, SearchProgress
 from sccl.synth.common.problem import build_problem, build_spec
 from sccl.synth.common.synthesis import (
@@ -23,6 +24,7 @@ from sccl.synth.common.synthesis import (
     build_synthesis_problem,
     no_result_reason,
     synthesize,
+    unmodified_problem,
 )
 from sccl.synth.taccl.options import Options as TacclOptions
 from sccl.synth.tacos.options import Options as TacosOptions
@@ -30,6 +32,62 @@ from sccl.synth.teccl.options import Options as TecclOptions
 
 Size = int | str
 """Size of a rank's buffer: bytes, or text such as ``"64KiB"`` or ``"1GB"``."""
+
+
+@check_arguments
+def fastest(  # noqa: PLR0913 - the problem and its options
+    collective: CollectiveLike,
+    topology: Machine,
+    *,
+    size: Size,
+    root: Root | None = None,
+    gap: float = 0.01,
+    timeout_s: float | None = None,
+    certificate: str | Path | None = None,
+    progress: Progress = True,
+) -> Schedule:
+    """Return a fast verified schedule, whose lower bound holds for every schedule of any chunks.
+
+    It is the fastest of a packing of trees, TACOS, TE-CCL, and constructions. Ctrl-C, or
+    interrupting the kernel, returns the best schedule so far.
+
+    Args:
+        collective: Name, file, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        size: Size of a rank's buffer: bytes, or text such as ``"1MB"``.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        gap: Relative gap to the lower bound at which the search stops (0.01 = 1 %).
+        timeout_s: Seconds of the search. None: only a fixed budget.
+        certificate: Folder for a certificate of the lower bound. None: none is written.
+        progress: Whether to show progress, or a function that receives each line of it.
+
+    Raises:
+        InputError: The collective or the size does not fit the machine, the folder cannot be
+            written, or there is no schedule in time.
+
+    Examples:
+        >>> import sccl
+        >>> schedule = sccl.fastest("allgather", "ring:4", size="1MB")
+        >>> schedule.finish_us <= 1.01 * schedule.bound_us
+        True
+    """
+    from sccl.synth.allreduce.certify import certify_times  # noqa: PLC0415 - few ask for a certificate
+    from sccl.synth.packing.by_time.time_limits import compute_time_limits  # noqa: PLC0415 - loads NumPy
+
+    problem = unmodified_problem(core_topology(topology), core_collective(collective), root)
+    folder = None if certificate is None else Path(certificate)
+    if folder:
+        check_can_certify(folder, problem.topology, problem.spec)
+    title = f"{problem.spec.name} on {problem.topology.name}"
+    sizes = [parse_size(str(size))]
+    with progress_lines(progress, title) as on_progress:
+        (point,) = compute_time_limits(problem, sizes, gap, timeout_s, on_progress)
+    if point.plan is None:
+        raise TooLargeError(no_result_reason(point.end_reason))
+    if folder:
+        certify_times(problem, {point.size_bytes: point.plan}, folder)
+    bound_us = float(point.plan.bound.value)
+    return Schedule(_whole_schedule(point.plan.plan), bound_us, str(point.end_reason))
 
 
 @check_arguments
@@ -204,11 +262,13 @@ def _schedule(  # noqa: PLR0913 - the arguments that all synthesizers share
         result = synthesize(problem, report)
     if result.solution is None:
         raise TooLargeError(no_result_reason(result.ended))
-    plan = result.plan
-    if isinstance(plan, PackedSchedule):
-        plan = plan.partial_schedule(ScheduleFilter())
     bound_us = None if options.get("priorities") else float(result.best.bound.value)
-    return Schedule(plan, bound_us, str(result.ended))
+    return Schedule(_whole_schedule(result.plan), bound_us, str(result.ended))
+
+
+def _whole_schedule(plan: Any) -> Any:
+    """Return a schedule with all transfers in memory."""
+    return plan.partial_schedule(ScheduleFilter()) if isinstance(plan, PackedSchedule) else plan
 
 
 @check_arguments

@@ -190,7 +190,14 @@ MAY_IMPORT = {
     "__main__": {"cli"},
     "api": _TRAINING
     | {"codegen", "collectives", "comparison", "formats", "judge", "prove/check", "sim"}
-    | {"synth/allreduce", "synth/baselines", "synth/common", "synth/sketches", "synth/syncoll"}
+    | {
+        "synth/packing/by_time",
+        "synth/allreduce",
+        "synth/baselines",
+        "synth/common",
+        "synth/sketches",
+        "synth/syncoll",
+    }
     | {"synth/taccl", "synth/tacos", "synth/teccl", "topo", "topo/symmetry", "training"}
     | {"training/models", "training/traces", "transform", "view", "view/charts", "view/explorer"}
     | {"view/text", "IPython", "msgspec", "networkx", "pandas", "rich"},
