@@ -52,18 +52,7 @@ def test_outputs_are_stored(path: Path) -> None:
         assert folder not in text
 
 
-BY_DAY = {"01_pareto_frontier", "02_reading_an_algorithm", "04_proofs"}
-"""Notebooks of the nightly run, which duplicate pages and API tests of the day."""
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=[pytest.mark.nightly] * (path.stem not in BY_DAY))
-        for path in NOTEBOOKS
-    ],
-    ids=lambda p: p.stem,
-)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_notebook_runs_and_becomes_a_page(path: Path) -> None:
     from nbconvert import HTMLExporter
 
