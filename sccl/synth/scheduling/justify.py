@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sccl.synth.limits import MAX_PASSES
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.scheduling.resource_uses import ResourceUse
-from sccl.synth.scheduling.serial import ResourceTimeline
+from sccl.synth.scheduling.serial import (
+    BusyIntervals,
+    ResourceTimeline,
+    Timeline,
+    earliest_common_fit,
+    reserve_uses,
+)
 
 
-class BusyIntervals:
-    """Disjoint intervals in which a resource that serves one send at a time is busy.
-
-    Adjacent intervals are merged. So a dense part of the schedule is skipped in one step, unlike in
-    :class:`ResourceTimeline`.
-    """
-
-    def __init__(self) -> None:
-        self._begin: list[int] = []
-        self._end: list[int] = []
-
-    def earliest_fit(self, start: int, busy: int, _weight: int) -> int:
-        """Return the first unit, ``start`` or later, from which it is free for ``busy`` units."""
-        at = bisect_right(self._end, start)
-        while at < len(self._begin) and self._begin[at] < start + busy:
-            start = max(start, self._end[at])
-            at += 1
-        return start
-
-    def reserve(self, start: int, busy: int, _weight: int) -> None:
-        """Mark an interval as busy."""
-        if not busy:
-            return
-        end, at = start + busy, bisect_left(self._end, start)
-        after = at
-        if at < len(self._end) and self._end[at] == start:
-            start, after = self._begin[at], at + 1
-        if after < len(self._begin) and self._begin[after] == end:
-            end, after = self._end[after], after + 1
-        self._begin[at:after], self._end[at:after] = [start], [end]
-
-
-def _empty_timelines(problem: SchedulingProblem) -> list[BusyIntervals | ResourceTimeline]:
+def _empty_timelines(problem: SchedulingProblem) -> list[Timeline]:
     """Return an empty timeline of each resource. Intervals are for those without parallel uses."""
     min_weights = list(problem.capacity)
     for hops in problem.route_uses:
@@ -87,6 +60,11 @@ class ProjectSchedule:
         ]
 
     @cached_property
+    def _reversed_uses(self) -> list[list[ResourceUse]]:
+        """Return the uses of each send, relative to its end, in reversed time."""
+        return [[replace(h, offset=-h.offset - h.busy) for h in uses] for uses in self._uses]
+
+    @cached_property
     def _successors(self) -> list[list[tuple[int, int]]]:
         """Return, for each send, the pairs (successor, route): the route of this send it needs."""
         waiters: list[list[tuple[int, int]]] = [[] for _ in self.routes]
@@ -124,22 +102,7 @@ class ProjectSchedule:
         Args:
             order: The sends, each after its predecessors.
         """
-        held, cost = _empty_timelines(self.problem), self.problem.route_costs
-        starts = [0] * len(self.routes)
-        for send in order:
-            start, before = 0, -1
-            for other_send, path in self.predecessors[send]:
-                start = max(start, starts[other_send] + cost[path])
-            while start != before:
-                before = start
-                for h in self._uses[send]:
-                    start = (
-                        held[h.resource].earliest_fit(start + h.offset, h.busy, h.demand) - h.offset
-                    )
-            for h in self._uses[send]:
-                held[h.resource].reserve(start + h.offset, h.busy, h.demand)
-            starts[send] = start
-        return starts
+        return self._serial_times(order, self.predecessors, self._uses, [0] * len(self.routes))
 
     def latest_starts(self, order: Iterable[int]) -> list[int]:
         """Return the starts of sends, each as late as possible. The first send starts at 0.
@@ -147,24 +110,35 @@ class ProjectSchedule:
         Args:
             order: The sends, each after its successors.
         """
-        held, cost = _empty_timelines(self.problem), self.problem.route_costs
-        left = [0] * len(self.routes)  # from the start of a send to the end of the schedule
-        for send in order:
-            remaining, before = max(cost[path] for path in self.routes[send]), -1
-            for other_send, path in self._successors[send]:
-                remaining = max(remaining, left[other_send] + cost[path])
-            while remaining != before:
-                before = remaining
-                for h in self._uses[send]:
-                    ends = h.offset + h.busy
-                    remaining = (
-                        held[h.resource].earliest_fit(remaining - ends, h.busy, h.demand) + ends
-                    )
-            for h in self._uses[send]:
-                held[h.resource].reserve(remaining - h.offset - h.busy, h.busy, h.demand)
-            left[send] = remaining
+        cost = self.problem.route_costs
+        durations = [max(cost[path] for path in paths) for paths in self.routes]
+        # from the start of a send to the end of the schedule
+        left = self._serial_times(order, self._successors, self._reversed_uses, durations)
         total = max(left, default=0)
         return [total - remaining for remaining in left]
+
+    def _serial_times(
+        self,
+        order: Iterable[int],
+        needs: Sequence[Sequence[tuple[int, int]]],
+        uses: Sequence[Sequence[ResourceUse]],
+        earliest: Sequence[int],
+    ) -> list[int]:
+        """Return the times of sends, each as early as possible after the earlier ones of an order.
+
+        Args:
+            order: The sends, each after those that it needs.
+            needs: For each send, pairs (send, route) whose cost must have passed before it.
+            uses: Uses of resources by each send.
+            earliest: Lower bound on the time of each send.
+        """
+        held, cost = _empty_timelines(self.problem), self.problem.route_costs
+        times = list(earliest)
+        for send in order:
+            soonest = max((times[needed] + cost[path] for needed, path in needs[send]), default=0)
+            times[send] = earliest_common_fit(held, uses[send], max(times[send], soonest))
+            reserve_uses(held, uses[send], times[send])
+        return times
 
 
 def _start_order(starts: Sequence[int]) -> list[int]:

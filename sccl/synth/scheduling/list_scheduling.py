@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from sccl.synth.limits import INFINITE, MAX_PASSES, MAX_SMALL_MODEL
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
-from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit
+from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit, reserve_uses
 
 
 def list_schedule(
@@ -59,8 +59,7 @@ def _schedule_in_order(
         cost, hops = problem.costs_of_chunk(chunk), problem.uses_of_chunk(chunk)
         for path in _earliest_tree(problem, held, chunk):
             start = earliest_common_fit(held, hops[path], arrivals[problem.src[path]])
-            for h in hops[path]:
-                held[h.resource].reserve(start + h.offset, h.busy, h.demand)
+            reserve_uses(held, hops[path], start)
             arrivals[problem.dst[path]] = start + cost[path]
             sends.append(ChunkSend(start, chunk, path))
     return tuple(sorted(sends, key=lambda s: (s.start, s.chunk, s.route)))

@@ -17,8 +17,12 @@ import heapq
 from collections.abc import Callable, Collection
 
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
-from sccl.synth.scheduling.resource_uses import ResourceUse
-from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit, group_multicasts
+from sccl.synth.scheduling.serial import (
+    ResourceTimeline,
+    earliest_common_fit,
+    reserve_uses,
+    serial_schedule,
+)
 from sccl.synth.taccl.batches import batch_sends
 from sccl.synth.taccl.parallel_schedule import schedule_in_parallel
 from sccl.synth.taccl.route_trees import (
@@ -60,33 +64,11 @@ def order_transfers(
             finish = problem.finish(sends)
             sends = [ChunkSend(finish - problem.arrival(s), s.chunk, s.route) for s in sends]
             sends.sort(key=lambda s: (s.start, s.chunk, s.route))
-    return tuple(sends) if order.direction is Direction.START else _left_shift(problem, sends)
-
-
-def _left_shift(problem: SchedulingProblem, sends: list[ChunkSend]) -> tuple[ChunkSend, ...]:
-    """Return sends in their order, each as early as possible."""
-    timelines = [ResourceTimeline(capacity) for capacity in problem.capacity]
-    ready = {(c, r): 0 for c, holders in enumerate(problem.holders) for r in holders}
-    placed_sends = []
-    for _, chunk, paths in group_multicasts(problem, sends):
-        hops = _multicast_uses(problem, chunk, paths)
-        start = earliest_common_fit(timelines, hops, ready[chunk, problem.src[paths[0]]])
-        _reserve_uses(timelines, hops, start)
-        for path in paths:
-            send = ChunkSend(start, chunk, path)
-            placed_sends.append(send)
-            ready[chunk, problem.dst[path]] = problem.arrival(send)
-    return tuple(sorted(placed_sends, key=lambda s: (s.start, s.chunk, s.route)))
-
-
-def _multicast_uses(problem: SchedulingProblem, chunk: int, paths: list[int]) -> list[ResourceUse]:
-    uses = problem.uses_of_chunk(chunk)
-    return list({hop.multicast_group: hop for path in paths for hop in uses[path]}.values())
-
-
-def _reserve_uses(timelines: list[ResourceTimeline], hops: list[ResourceUse], start: int) -> None:
-    for hop in hops:
-        timelines[hop.resource].reserve(start + hop.offset, hop.busy, hop.demand)
+    if order.direction is Direction.END:
+        sends = sorted(
+            serial_schedule(problem, sends, 0), key=lambda s: (s.start, s.chunk, s.route)
+        )
+    return tuple(sends)
 
 
 def _schedule_by_distance(
@@ -115,7 +97,7 @@ def _schedule_by_distance(
         chunk, path = key
         hops = directed_uses.of_route(chunk, path)
         start = earliest_common_fit(timelines, hops, ready[key])
-        _reserve_uses(timelines, hops, start)
+        reserve_uses(timelines, hops, start)
         sends.append(ChunkSend(start, chunk, path))
         arrival = start + problem.costs_of_chunk(chunk)[path]
         for successor in successors.get(key, ()):

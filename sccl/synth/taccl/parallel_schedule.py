@@ -12,7 +12,7 @@ from bisect import insort
 from collections.abc import Callable, Collection
 
 from sccl.synth.scheduling.problem import SchedulingProblem
-from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit
+from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit, reserve_uses
 from sccl.synth.taccl.batches import Batch, BatchCosts
 from sccl.synth.taccl.route_trees import (
     DirectedUses,
@@ -123,8 +123,7 @@ class _ParallelScheduler:
             return
         batch = Batch(now, path, tuple(sorted(chunk for _, chunk in waiting[:count])))
         del waiting[:count]
-        for hop in hops:
-            self.timelines[hop.resource].reserve(now + hop.offset, hop.busy, hop.demand)
+        reserve_uses(self.timelines, hops, now)
         self.batches.append(batch)
         heapq.heappush(self.events, (now + cost, _ARRIVAL, len(self.batches) - 1))
         if waiting:

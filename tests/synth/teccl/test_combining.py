@@ -26,9 +26,8 @@ from sccl.synth.common.contract import Request
 from sccl.synth.common.reduction import reduce_request
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
-from sccl.synth.scheduling.justify import BusyIntervals
 from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
-from sccl.synth.scheduling.serial import ResourceTimeline, serial_schedule
+from sccl.synth.scheduling.serial import BusyIntervals, ResourceTimeline, serial_schedule
 from sccl.synth.teccl import chain_search, combining, direct_demands, phase_search
 from sccl.synth.teccl.chain_model import ChainModel
 from sccl.synth.teccl.combining import (
