@@ -35,9 +35,6 @@ from sccl.synth.packing.slots import (
     variable_slots,
 )
 
-_UNIT_TRIALS = 2
-"""Additional slots with which all units are tried. Later, the best unit stays the best."""
-
 FEW_DISTANCES, _MAX_DISTANCES = 3, 6
 """Times the farthest way, up to which borders come first, and up to which they are tried."""
 
@@ -203,29 +200,25 @@ class PackingSearch(LowerBoundSearch):
             self._pack_delayed_lengths((Fraction(0),) * len(potentials))
 
     def _pack_delayed_lengths(self, potentials: tuple[Fraction, ...]) -> None:
-        waits = sorted(wait for wait in set(link_waits(self.problem, potentials)) if wait > 0)
-        units = sorted({waits[0], waits[-1]}) if waits else [Fraction(1)]
-        first, idle, mine = self._min_slots(), 0, inf
-        start_trees: dict[Fraction, tuple[tuple[int, SlotTree], ...]] = {}
+        waits = (wait for wait in link_waits(self.problem, potentials) if wait > 0)
+        unit = max(waits, default=Fraction(1))
+        first, idle, min_us = self._min_slots(), 0, inf
+        start: tuple[tuple[int, SlotTree], ...] = ()
         for count in range(first, min(first + BOUND_SLOTS, MAX_SLOTS)):
-            before, took = mine, {}
-            for unit in units:
-                packing = self._search_packing(
-                    variable_slots(self.problem, potentials, unit, count),
-                    target_us=float(self.lower_bound) * (1 + self.gap / 2),
-                    hopeless=self.us * (1 - self.gap / 8),
-                    start=start_trees.get(unit, ()),
-                )
-                if self._is_expensive and packing is not None and packing.is_complete:
-                    start_trees[unit] = shift_trees(packing)
-                self._consider(packing)
-                if self.is_done():
-                    return
-                took[unit] = packing.us if packing is not None and packing.is_complete else inf
-            if count >= first + _UNIT_TRIALS:  # the better unit is known by then
-                units = [min(units, key=lambda unit: took[unit])]
-            mine = min(mine, *took.values())
-            idle = idle + 1 if before < inf and before - mine <= self.gap / 8 * mine else 0
+            packing = self._search_packing(
+                variable_slots(self.problem, potentials, unit, count),
+                target_us=float(self.lower_bound) * (1 + self.gap / 2),
+                hopeless=self.us * (1 - self.gap / 8),
+                start=start,
+            )
+            self._consider(packing)
+            if self.is_done():
+                return
+            before = min_us
+            if packing is not None and packing.is_complete:
+                min_us = min(min_us, packing.us)
+                start = shift_trees(packing) if self._is_expensive else ()
+            idle = idle + 1 if before < inf and before - min_us <= self.gap / 8 * min_us else 0
             if idle == MAX_IDLE:
                 return
 
