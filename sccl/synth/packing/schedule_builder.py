@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from math import inf
 
 from sccl.collectives import Dual, Spec
@@ -37,9 +36,6 @@ MATCHING_PIECES = (1, 2, 4, 6, 12, 24, 48, 96)
 
 _MATCHING_EFFORT = 2.5
 """Multiple of the budget for chunks of one size. Twelve parts take it on ``dgx2:8``."""
-
-_EXTRA_PIECES_DIVISOR = 8
-"""At most an eighth more pieces are tried, where they waste fewer bytes."""
 
 MAX_SENDS = 60_000
 """Sends of a packing. More are placed only if that is likely to reach the target."""
@@ -145,8 +141,7 @@ class ScheduleBuilder:
         each = sum(len(class_chunks) * len(post - pre) for (pre, post), class_chunks in classes)
         target, max_effort = floor * (1 + gap) * PS_PER_US, _MATCHING_EFFORT * effort
         before, idle = float("inf"), 0
-        for many in MATCHING_PIECES:
-            pieces = _round_to_bytes(self.problem.chunk_bytes, many)
+        for pieces in MATCHING_PIECES:
             over = (
                 pieces * each > MAX_REFINED_SENDS
                 or self.effort > max_effort
@@ -278,12 +273,6 @@ class ScheduleBuilder:
             PlacedSend(self.ticks - s.arrival, self.ticks - s.start, s.chunk, turned[s.route])
             for s in self.sends
         ]
-
-
-def _round_to_bytes(size: Fraction, many: int) -> int:
-    """Return a number of parts, ``many`` or a few more, with the least rounding to bytes."""
-    each = range(many, many + many // _EXTRA_PIECES_DIVISOR + 1)
-    return min(each, key=lambda parts: (-(-size // parts) * parts, parts))
 
 
 def forward_or_reversed(topology: Topology, dual: Dual) -> tuple[PlacementDirection, ...]:
