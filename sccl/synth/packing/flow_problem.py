@@ -8,7 +8,7 @@ packing of the first class gives a packing of all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -117,12 +117,7 @@ class FlowProblem:
         out: list[list[int]] = [[] for _ in range(self.topology.ranks)]
         for u, v in lengths:
             out[u].append(v)
-        parts = lcm(*(length.denominator for length in lengths.values()))
-        scaled_lengths = {
-            edge: int(length * parts) for edge, length in lengths.items()
-        }  # adds up fast
-        far = shortest_paths(out, scaled_lengths, sources)
-        return {rank: Fraction(int(length), parts) for rank, length in far.items()}
+        return exact_distances(out, lengths, sources)
 
     def potentials(self) -> tuple[Fraction, ...]:
         """Return the delay of slots at each rank, microseconds: its distance from the one root.
@@ -142,6 +137,16 @@ class FlowProblem:
             max_distance = max(far.values())
             return tuple(max_distance - far.get(rank, max_distance) for rank in ranks)
         return (Fraction(0),) * len(ranks)
+
+
+def exact_distances(
+    successors: Sequence[Sequence[int]], lengths: Mapping[Edge, Fraction], sources: Iterable[int]
+) -> dict[int, Fraction]:
+    """Return the distance from the nearest source to each node that it reaches."""
+    parts = lcm(*(length.denominator for length in lengths.values()))
+    scaled_lengths = {edge: int(length * parts) for edge, length in lengths.items()}  # fast sums
+    far = shortest_paths(successors, scaled_lengths, sources)
+    return {node: Fraction(int(length), parts) for node, length in far.items()}
 
 
 def has_ports(problem: FlowProblem) -> bool:

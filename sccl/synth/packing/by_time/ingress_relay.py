@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
+from functools import partial
 
 from sccl.core.bound import Bound, Measure
 from sccl.core.topology import Topology
-from sccl.prove.bounds.bandwidth_proof import shortest_paths
-from sccl.synth.packing.flow_problem import FlowProblem
+from sccl.synth.packing.flow_problem import FlowProblem, exact_distances
 
 _DistancePair = tuple[Fraction, tuple[Fraction, ...]]
 """How far a chunk is from a chassis, and from each of it that wants it."""
@@ -123,15 +122,7 @@ def _min_alpha(problem: FlowProblem, inside: frozenset[int]) -> Fraction:
 def _link_distances(topology: Topology) -> Callable[[Iterable[int]], dict[int, Fraction]]:
     """Return a function from nodes to the distances of all others: sums of alphas of links."""
     alphas = {link.edge: Fraction(str(link.alpha_us)) for link in topology.links}
-    parts = lcm(*(alpha.denominator for alpha in alphas.values()))
-    scaled_lengths = {edge: int(alpha * parts) for edge, alpha in alphas.items()}  # fast sums
-    out = topology.successors()
-
-    def far_from(sources: Iterable[int]) -> dict[int, Fraction]:
-        far = shortest_paths(out, scaled_lengths, sources)
-        return {node: Fraction(int(length), parts) for node, length in far.items()}
-
-    return far_from
+    return partial(exact_distances, topology.successors(), alphas)
 
 
 def _service_time(changes: list[tuple[Fraction, Fraction]], needed: Fraction) -> Fraction:
