@@ -161,7 +161,19 @@ def _forwarding_cost(  # noqa: PLR0913, PLR0917 - a table, a link and a set
 
 
 @compiled
-def extract_tree(  # noqa: PLR0913, PLR0915, PLR0917 - a table, how it was filled, and where to begin
+def _separate_part(table: IntArray, begin: int, long: int, goal: int) -> int:
+    """Return a part of a set that a cheapest tree serves apart from the rest. 0: none."""
+    low, part = goal & -goal, (goal - 1) & goal
+    while part > 0:
+        both = table[begin + part * long] + table[begin + (goal ^ part) * long]
+        if part & low and both == table[begin + goal * long]:
+            return part
+        part = (part - 1) & goal
+    return 0
+
+
+@compiled
+def extract_tree(  # noqa: PLR0913, PLR0917 - a table, how it was filled, and where to begin
     groups: NodeGroups,
     slots: int,
     cost: IntArray,
@@ -217,12 +229,7 @@ def extract_tree(  # noqa: PLR0913, PLR0915, PLR0917 - a table, how it was fille
             stack[high] = (node, slot + 1, local_mask, others)
             high += 1
             continue
-        low, part = goal & -goal, (goal - 1) & goal
-        while part > 0:
-            both = table[begin + part * long] + table[begin + (goal ^ part) * long]
-            if part & low and both == lowest_cost:
-                break
-            part = (part - 1) & goal
+        part = _separate_part(table, begin, long, goal)
         if part > 0:
             mine = (1 << ranks) - 1
             stack[high] = (node, slot, part & mine, part >> ranks)

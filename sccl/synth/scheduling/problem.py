@@ -341,15 +341,7 @@ def build_problem(  # noqa: PLR0913, PLR0917 - independent inputs
     holds, capacity = common_capacities(
         [find_route_uses(topology, chunk_clock, crossing) for chunk_clock, crossing in pairs]
     )
-    numbers = {
-        n
-        for hops in holds
-        for path_hops in hops
-        for hop in path_hops
-        for n in (hop.offset, hop.busy)
-    }
-    numbers.update(clock.alpha if together else ())
-    unit = gcd(*numbers, *(cost for crossing in crossings for cost in crossing.cost.tolist())) or 1
+    unit = _largest_unit(holds, crossings, clock.alpha if together else ())
     sizes, indices = clock.chunk_bytes, range(collective.num_chunks)
     tenant_cycle = [tenant for tenant, count in enumerate(tenants) for _ in range(count)] or [0]
     held = [frozenset(map(int, collective.holders(c))) for c in range(collective.num_chunks)]
@@ -387,6 +379,17 @@ def build_problem(  # noqa: PLR0913, PLR0917 - independent inputs
         return replace(problem, forbidden_routes=_forbidden_routes(problem, sketched))
     problem.check_reachable()
     return problem
+
+
+def _largest_unit(
+    holds: Sequence[Sequence[Sequence[ResourceUse]]],
+    crossings: Sequence[Routes],
+    alphas: Sequence[int],
+) -> int:
+    """Return the largest number of ticks that divides all times."""
+    hops = [hop for of_size in holds for of_route in of_size for hop in of_route]
+    costs = [cost for crossing in crossings for cost in crossing.cost.tolist()]
+    return gcd(*(n for hop in hops for n in (hop.offset, hop.busy)), *costs, *alphas) or 1
 
 
 def _lexicographic_order(rows: IntArray) -> IntArray:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sccl.collectives import Spec
 from sccl.core.clock import AlphaModel, Clock
+from sccl.core.collective import Collective
 from sccl.core.stop import NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
@@ -338,16 +339,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
         KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     collective = spec.at(spec.unit * options.chunks)
-    wanted = sum(
-        len(members) * len(post - pre)
-        for (pre, post), members in collective.chunk_classes().items()
-    )
-    if wanted > MAX_SENDS:
-        raise TooLargeError(
-            f"{spec.name} of {machine.ranks} ranks with C={collective.chunks} takes {wanted} "
-            f"transfers; models are made of up to {MAX_SENDS}: give fewer chunks, or ask "
-            "'sccl synth tacos'"
-        )
+    _check_size(collective, spec.name, machine.ranks)
     sizes = chunk_sizes(collective, size_bytes)
     request = Request(machine, spec, size_bytes)
     model = AlphaModel(options.alpha)
@@ -382,9 +374,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
     if problem.varying_routes:
         lower_bound = max(lower_bound, varying_lower_bound(problem))
         sends = None if sends is None else serial_schedule(problem, sends, 0)
-        if (
-            sends is not None and problem.finish(sends) >= INFINITE
-        ):  # over links that are out forever
+        if sends is not None and problem.finish(sends) >= INFINITE:  # a link is out forever
             sends = None
     soonest: tuple[int, ...] = (lower_bound,)
     if options.priorities:
@@ -395,6 +385,21 @@ def build_phase(  # noqa: PLR0913 - independent inputs
         phase.method = LIST_SCHEDULING
         phase.report()
     return phase
+
+
+def _check_size(collective: Collective, name: str, ranks: int) -> None:
+    """Check that models of a collective are small enough.
+
+    Raises:
+        TooLargeError: There are too many transfers.
+    """
+    classes = collective.chunk_classes().items()
+    wanted = sum(len(members) * len(post - pre) for (pre, post), members in classes)
+    if wanted > MAX_SENDS:
+        raise TooLargeError(
+            f"{name} of {ranks} ranks with C={collective.chunks} takes {wanted} transfers; models "
+            f"are made of up to {MAX_SENDS}: give fewer chunks, or ask 'sccl synth tacos'"
+        )
 
 
 def _separate_lower_bounds(
