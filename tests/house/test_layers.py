@@ -136,7 +136,8 @@ MAY_IMPORT = {
     | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/network"}
     | {"topo/symmetry", "numpy"},
     "synth/tacos": _SEARCH
-    | {"collectives", "compiled", "solvers", "synth/common", "synth/network", "msgspec", "numpy"},
+    | {"collectives", "compiled", "solvers", "synth/common", "synth/network", "synth/scheduling"}
+    | {"msgspec", "numpy"},
     "synth/teccl": _SEARCH
     | {"collectives", "prove/bounds", "solvers", "synth/common", "synth/packing"}
     | {"synth/packing/by_time", "synth/scheduling", "synth/network", "msgspec", "numpy"},

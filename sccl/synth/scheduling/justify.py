@@ -135,7 +135,7 @@ class ProjectSchedule:
         held, cost = _empty_timelines(self.problem), self.problem.route_costs
         times = list(earliest)
         for send in order:
-            soonest = max((times[other] + cost[path] for other, path in needs[send]), default=0)
+            soonest = max((times[needed] + cost[path] for needed, path in needs[send]), default=0)
             times[send] = earliest_common_fit(held, uses[send], max(times[send], soonest))
             reserve_uses(held, uses[send], times[send])
         return times

@@ -11,7 +11,6 @@ This takes about as long, because the port carries the data of the d links one a
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from sccl.core.topology import Link, Topology
 from sccl.synth.network.arrays import NetworkArrays, build_arrays, route_turns
 from sccl.synth.network.routes import Routes, build_routes
 from sccl.synth.network.transfers import Demand, Sends, TimedSends
+from sccl.synth.scheduling.serial import ResourceTimeline
 
 
 class UnwoundMachine(NamedTuple):
@@ -94,7 +94,7 @@ def replay_sends(net: NetworkArrays, demand: Demand, sends: Sends, arrival: IntA
     """
     ready = dict.fromkeys(zip(demand.held_by.tolist(), demand.held.tolist(), strict=True), 0)
     link_free = [0] * len(net.src)
-    budgets = [_BudgetTimeline(capacity) for capacity in net.capacity.tolist()]
+    budgets = [ResourceTimeline(capacity) for capacity in net.capacity.tolist()]
     starts = np.zeros(len(arrival), dtype=np.int64)
     finish = 0
     for row in np.argsort(arrival, kind="stable").tolist():
@@ -102,40 +102,15 @@ def replay_sends(net: NetworkArrays, demand: Demand, sends: Sends, arrival: IntA
         src, dst, kind = int(net.src[path]), int(net.dst[path]), int(net.kind[path])
         uses = range(int(net.pipes_first[path]), int(net.pipes_first[path + 1]))
         path_budgets = [(budgets[int(net.pipes[use])], int(net.weight[use])) for use in uses]
-        start, previous = max(ready[src, chunk], link_free[path]), -1
+        start, previous, hold = max(ready[src, chunk], link_free[path]), -1, int(net.hold[kind])
         while previous < start:
             previous = start
             for budget, weight in path_budgets:
-                start = budget.earliest_fit(start, weight)
+                start = budget.earliest_fit(start, hold, weight)
         for budget, weight in path_budgets:
-            budget.reserve(start, start + int(net.hold[kind]), weight)
+            budget.reserve(start, hold, weight)
         link_free[path] = start + int(net.busy[kind])
         ready[dst, chunk] = link_free[path] + int(net.lag[kind])
         finish = max(finish, ready[dst, chunk])
         starts[row] = start
     return finish, sends._replace(start=starts).sorted_sends()
-
-
-class _BudgetTimeline:
-    """The free capacity of a budget over time. Transfers are reserved in the order of starts."""
-
-    def __init__(self, capacity: int) -> None:
-        self.free, self.last = capacity, 0
-        self.ends: list[tuple[int, int]] = []
-
-    def earliest_fit(self, tick: int, weight: int) -> int:
-        """Return the first tick, ``tick`` or later, at which ``weight`` is free."""
-        tick, free = max(tick, self.last), self.free
-        for end, used in sorted(self.ends):
-            if end <= tick:
-                free += used
-            elif free < weight:
-                tick, free = end, free + used
-        return tick
-
-    def reserve(self, tick: int, end: int, weight: int) -> None:
-        while self.ends and self.ends[0][0] <= tick:
-            self.free += heapq.heappop(self.ends)[1]
-        self.last = tick
-        self.free -= weight
-        heapq.heappush(self.ends, (end, weight))
