@@ -42,6 +42,8 @@ def explore(*files: str | PathLike[str], path: str | PathLike[str]) -> ExploreOu
         >>> sccl.explore(ring, path="ring.html").algorithms
         1
     """
+    if not files:
+        raise ParameterError("sccl.explore is given no file")
     page = Path(path)
     if page.suffix.lower() not in {".html", ".htm"}:
         raise ParameterError(f"{page} is not the name of a page: give one that ends in .html")

@@ -63,6 +63,8 @@ def export(
         >>> sccl.export(ring, format="msccl-xml", path="ring.xml").command
         'RCCL_MSCCL_FORCE_ENABLE=1 MSCCL_ALGO_DIR=$(dirname ring.xml) PROGRAM'
     """
+    if not files:
+        raise ParameterError("sccl.export is given no file")
     size_bytes = None if size is None else parse_size(str(size))
     form = formats.load(format)
     parsed_options = parse_options(form, options)
@@ -71,9 +73,9 @@ def export(
     training, rest = load_training_files([Path(file) for file in files])
     if training:
         if size_bytes is not None or options:
-            flag = "--set" if options else "--size"
+            setting = "options (--set)" if options else "size"
             raise ParameterError(
-                f"{training[0].file}: a training plan defines its own sizes: leave {flag} out"
+                f"{training[0].file}: a training plan defines its own sizes: leave {setting} out"
             )
         return _export_training(form, training, rest, Path(path))
     loaded = load_plans(rest)

@@ -58,6 +58,8 @@ def plot(
         >>> sccl.plot(sccl.baseline("direct", "allgather", "ring:4").save("direct.json"))
         Chart(allgather-ring-4-schedule-utilisation; notebooks display it, .save(path) writes it)
     """
+    if not sources:
+        raise ParameterError("sccl.plot is given no source")
     kind = parse_choice("what", what, ChartKind)
     loaded = load_sources(map(str, sources), kind)
     kind = kind or default_chart(loaded)

@@ -72,8 +72,7 @@ def check_tunable(collective: str) -> None:
     """
     if collective not in COLLECTIVES:
         raise CollectiveError(
-            f"--tuner: NCCL's tuner does not support {collective}: give one of "
-            f"{', '.join(COLLECTIVES)}"
+            f"NCCL's tuner does not support {collective}: give one of {', '.join(COLLECTIVES)}"
         )
 
 

@@ -178,6 +178,15 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
         (lambda: sccl.pareto(sccl.collective("reduce", 8, 2), "dgx1", root=3), "leave root out"),
         (lambda: sccl.load("a\0b"), "embedded null"),
         (lambda: sccl.topology("ring:4").save("a\0b"), "embedded null"),
+        (sccl.check, "sccl.check is given no file"),
+        (lambda: sccl.check("missing.json"), "cannot read missing.json"),
+        (sccl.plot, "sccl.plot is given no source"),
+        (lambda: sccl.plot("dgx1", what="arrival"), "'dgx1' is a topology"),
+        (lambda: sccl.explore(path="page.html"), "sccl.explore is given no file"),
+        (lambda: sccl.explore("a.json", path="page.txt"), "give one that ends in .html"),
+        (lambda: sccl.export(format="csv", path="a.csv"), "sccl.export is given no file"),
+        (lambda: sccl.fastest("allgather", "ring:4", size="1KB", gap=-1), "gap is -1.0"),
+        (lambda: sccl.fastest("broadcast", "ring:4", size="1KB", root=9), "root is 9"),
     ],
 )
 def test_bad_input_gives_one_sentence(ask: Any, says: str) -> None:
