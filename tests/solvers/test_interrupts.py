@@ -82,7 +82,7 @@ def test_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain()
             "ring:4 --max-steps 4",
         ),  # its first work is of halves
         pytest.param(
-            *("sccl.synth.packing.by_steps.round_steps", 1, "dgx1 --max-steps 5"),
+            *("sccl.synth.packing.by_steps.round_steps", 10, "dgx1 --max-steps 5"),
             marks=pytest.mark.nightly,
         ),
     ],
