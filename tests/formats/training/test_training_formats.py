@@ -218,7 +218,7 @@ def test_broadcast_of_two_ranks_is_a_send() -> None:
             "it is a training plan, which msccl-xml does not support: export it",
         ),
         (("--format", "chakra", "--size", "1MB"), "defines its own sizes"),
-        (("--format", "chakra", "--set", "awaiting=step"), "leave --set out"),
+        (("--format", "chakra", "--set", "awaiting=step"), "leave options (--set) out"),
     ],
 )
 def test_unexportable_training_plan_gives_one_sentence(

@@ -161,7 +161,7 @@ def test_schedules_are_plotted_and_wrong_ones_are_not(tmp_path: Path) -> None:
     assert sccl("plot", file, "--what", "topology", "-o", picture)[0] == 0
     for what in ("arrival", "time", "frontier"):
         code, out, err = sccl("plot", file, "--what", what, "-o", tmp_path / "none.svg")
-        assert (code, out, f"--what {what} draws" in err) == (2, "", True)
+        assert (code, out, f"what={what} draws" in err) == (2, "", True)
     plain = json.loads(file.read_text())
     plain["sends"][0][1] -= 1
     file.write_text(json.dumps(plain))
