@@ -128,7 +128,7 @@ def reject_options(values: Mapping[str, object], why: str) -> None:
 
     Args:
         values: Option values by name. None: not given.
-        why: What the options do, and what the other one does.
+        why: The conflict, as the rest of a sentence that begins with the first option.
 
     Raises:
         ParameterError: An option was given.

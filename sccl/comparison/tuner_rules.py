@@ -97,9 +97,8 @@ def choose_rules(comparison: Comparison) -> TunerRules:
     ]
     if not complete_systems:
         raise InputError(
-            f"--tuner: none of {', '.join(NCCL_ALGORITHMS)} was compared at all sizes: name them "
-            "with --only, "
-            "or leave --only and --without out"
+            f"no rules for NCCL's tuner: none of {', '.join(NCCL_ALGORITHMS)} was compared at all "
+            "sizes: name them with 'only', or leave 'only' and 'without' out"
         )
     factor = topology.ranks if spec.name == "allgather" else 1  # NCCL counts the larger buffer
     best = [

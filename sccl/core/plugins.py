@@ -17,7 +17,7 @@ def plugin_names(path: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the modules of a package without loading them.
 
     Args:
-        path: The package's ``__path__``. What the alternatives share is in packages in it.
+        path: The package's ``__path__``. Subpackages, which hold shared code, are left out.
     """
     files = [module.name for module in pkgutil.iter_modules(path) if not module.ispkg]
     return tuple(sorted(name.replace("_", "-") for name in files))

@@ -1,1 +1,1 @@
-"""The verbs ``sccl synth ...``: a plan by one method."""
+"""The verbs ``sccl synth ...``: plans of a single method."""
