@@ -475,8 +475,8 @@ def test_version_and_help() -> None:
 @pytest.mark.parametrize("verb", ["solve", "pareto"])
 def test_ctrl_c_exits_130_and_leaves_no_file(verb: str, tmp_path: Path) -> None:
     arguments = {
-        "solve": ["solve", "--collective", "alltoall", "--topo", "torus:4x4", "--chunks", "64",
-                  "--steps", "16", "--rounds", "31", "-o", str(tmp_path / "x.json")],
+        "solve": ["solve", "--collective", "allgather", "--topo", "mesh:5x5", "--chunks", "9",
+                  "--steps", "8", "--rounds", "108", "-o", str(tmp_path / "x.json")],
         "pareto": ["pareto", "--collective", "alltoall", "--topo", "torus:4x4", "--k", "20",
                    "--solver", "z3", "--symmetry", "none", "--json"],
     }[verb]  # fmt: skip

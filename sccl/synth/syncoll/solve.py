@@ -133,8 +133,9 @@ def solve(
 
     The methods are tried in this order: refutation by distance, constructions (on large machines),
     symmetric algorithms, the greedy, the solver. The bandwidth bound, which loads an LP solver, is
-    only computed if no solver runs, because sweeps begin with it. The first answer counts, and its
-    ``solver`` names the method. Z3 runs alone, because it is the reference for all others.
+    only computed before a search for symmetric algorithms, and if no solver runs, because sweeps
+    begin with it. The first answer counts, and its ``solver`` names the method. Z3 runs alone,
+    because it is the reference for all others.
 
     Args:
         instance: The instance.
@@ -154,7 +155,7 @@ def solve(
     if is_asked_alone(solver):
         return _ask(instance, solver, spending.effort)
     quick = _refute_by_distance(instance) or _construct(instance, groups)
-    if isinstance(quick, Unknown):
+    if isinstance(quick, Unknown) or (quick is None and groups):
         quick = refute_by_bounds(instance) or quick
     if quick is not None:
         return _verify_answer(quick, "a construction")
