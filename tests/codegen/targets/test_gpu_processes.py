@@ -20,7 +20,16 @@ from tests.kit.easy_algorithms import frontier, hop
 from tests.kit.hard_algorithms import SHORT, load_all
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
-from tests.kit.projects import UNOPTIMISED, launch, loopback, make, mpich, tool, with_small_slots
+from tests.kit.projects import (
+    UNOPTIMISED,
+    emulation,
+    launch,
+    loopback,
+    make,
+    mpich,
+    tool,
+    with_small_slots,
+)
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "gather")
 
@@ -46,7 +55,7 @@ def algorithms() -> list[Algorithm]:
 
 
 def emulated(
-    transport: str = "kernel", slices: int = 1, flags: str = "-O0 -g0", target: str = "cuda"
+    transport: str = "kernel", slices: int = 1, flags: str = UNOPTIMISED, target: str = "cuda"
 ) -> Path:
     """Return their emulated library, its bench, and programs of users."""
 
@@ -54,7 +63,7 @@ def emulated(
         files = generate(algorithms(), target, CodegenOptions(slices, transport))
         write_project(directory, with_small_slots(files, 16384))
         # Slices are few for short calls, as they are for users.
-        make(directory, "emulated", f"EMULATION_FLAGS={flags} -Werror -DSCCL_SLICE_BYTES=4096")
+        make(directory, "emulated", emulation(4096, flags))
         source = str(PROGRAMS / "on_emulated_gpus.cpp")
         own = [*flags.split(), "-std=c++17", "-DSCCL_EMULATED", "-rdynamic", "-pthread"]
         into = str(directory / "emulated" / "user")
@@ -714,7 +723,7 @@ def test_stream_waiter_without_peers_is_released(transport: str, tmp_path: Path)
 def test_dgx1_reaches_along_its_links_only(tmp_path: Path) -> None:
     write_project(tmp_path, generate(load_all(SHORT), "cuda", CodegenOptions(1)), force=True)
     assert "{0, 1, 1, 1, 1, 0, 0, 0}" in (tmp_path / "tables.hpp").read_text()
-    make(tmp_path, "emulated", UNOPTIMISED)
+    make(tmp_path, "emulated", emulation())
     words = [str(tmp_path / "emulated" / "bench"), "--each", "--repeat", "0", "--counts", "17,5001"]
     done = launch(mpich(), 8, words, SCCL_DEBUG="1")
     assert done.returncode == 0, done.stderr
