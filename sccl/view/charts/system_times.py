@@ -30,7 +30,7 @@ BOUND = "lower bound"
 
 _HEIGHT = 400  # px
 _GRAY, _GRAY_TEXT = "#c4c4c4", "#8a8a8a"
-_HIGHEST_RATIO = 10.0  # top of the axis, unless the fastest system is slower
+_HIGHEST_RATIO = 10.0  # highest top of the axis, unless the fastest system is slower
 _RATIO_TICKS = (1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 _SMALLEST_GAP = 0.01  # percent: the logarithmic axis of gaps starts there
 _LINE_LENGTH = 84  # characters that fit beneath a title
@@ -207,7 +207,9 @@ def _frame(lines: Sequence[_Line], measured: TimeMeasure) -> Frame:
         for line in lines[1:]:  # without the lower bound
             for size, value in line.points:
                 best[size] = min(value, best.get(size, math.inf))
-        ends = 1.0, max([_HIGHEST_RATIO, *(1.3 * value for value in best.values())])
+        slowest = max(values)
+        top = next((tick for tick in _RATIO_TICKS[3:] if tick >= slowest), _HIGHEST_RATIO)
+        ends = 1.0, max([top, *(1.3 * value for value in best.values())])
     else:
         ends = min(values) / 1.3, max(values) * 1.3
     across = (first / 1.15, last * 1.15) if first == last else (first, last)

@@ -56,12 +56,17 @@ def test_comparison_chart_counts_lines_whose_names_do_not_fit() -> None:
     assert overlapping(render_svg(comparison_chart(systems(60), LEAST, "a", "b"))) == []
 
 
-def test_ratio_axis_ends_at_ten_unless_the_fastest_is_slower() -> None:
-    fast = comparison_chart(systems(2), LEAST, "a", "b").to_dict()
-    assert fast["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, 10]
-    slow = [SystemTimes("slow", tuple((size, 20 * us) for size, us in LEAST))]
-    chart = comparison_chart(slow, LEAST, "a", "b").to_dict()
-    assert chart["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, pytest.approx(26)]
+@pytest.mark.parametrize(
+    ("ratios", "top"), [((1, 1.02), 1.5), ((1, 6), 7), ((1, 30), 10), ((20, 30), 26)]
+)
+def test_ratio_axis_has_space_for_the_slowest_up_to_ten_and_for_the_fastest(
+    ratios: tuple[float, ...], top: float
+) -> None:
+    drawn = [
+        SystemTimes(f"{ratio}", tuple((size, ratio * us) for size, us in LEAST)) for ratio in ratios
+    ]
+    chart = comparison_chart(drawn, LEAST, "a", "b").to_dict()
+    assert chart["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, pytest.approx(top)]
 
 
 @pytest.mark.parametrize(
