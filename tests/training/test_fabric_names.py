@@ -65,13 +65,6 @@ def test_machines_are_fabrics_with_one_channel(tmp_path: Path) -> None:
     assert resolve_fabric("dgx1").ranks == 8
 
 
-def test_incast_takes_the_least_that_a_row_leaves() -> None:
-    rows = (Incast(2, 0, 0.9), Incast(4, 1000, 0.5))
-    channel = Channel("a", RING, incast=rows)
-    asked = ((1, 10**9), (2, 1), (4, 999), (4, 1000))
-    assert [channel.incast_efficiency(*pair) for pair in asked] == [1.0, 0.9, 0.9, 0.5]
-
-
 def of(**changes: object) -> Fabric:
     """Return a fabric of which the second channel is another."""
     return replace(PAIR, channels=(PAIR.channels[0], replace(PAIR.channels[1], **changes)))  # type: ignore[arg-type]

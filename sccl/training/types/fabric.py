@@ -54,11 +54,6 @@ class Channel:
     slowdown: float = 0.0
     incast: tuple[Incast, ...] = ()
 
-    def incast_efficiency(self, senders: int, size_bytes: int) -> float:
-        """Return the smallest efficiency of the rows for a number of senders and bytes."""
-        rows = [r for r in self.incast if senders >= r.senders and size_bytes >= r.from_bytes]
-        return min((row.efficiency for row in rows), default=1.0)
-
 
 @dataclass(frozen=True, slots=True)
 class SharedBudget:
