@@ -112,43 +112,31 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     workload: str
     fabric: str
     search: str
-    period_us: Annotated[float, Meta(ge=0, description="Time from one iteration to the next.")]
+    period_us: Annotated[float, Meta(ge=0), "Time from one iteration to the next."]
     bound_us: Annotated[
-        float,
-        Meta(ge=0, description="Lower bound on the period over all plans with these options."),
+        float, Meta(ge=0), "Lower bound on the period over all plans with these options."
     ]
     gap: Annotated[
         float | None,
-        Meta(
-            description="Relative gap between the period and its lower bound; null: no bound is "
-            "known."
-        ),
+        "Relative gap between the period and its lower bound; null: no bound is known.",
     ]
-    binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
+    binding: Annotated[str, "Constraint that gives the bound."]
     baseline_us: Annotated[
         float,
-        Meta(
-            ge=0,
-            description="Period in the order of submission, with the fastest option "
-            "of each collective.",
-        ),
+        Meta(ge=0),
+        "Period in the order of submission, with the fastest option of each collective.",
     ]
     two_iterations_us: _Us
     proved: bool
-    collectives: Annotated[
-        int, Meta(ge=0, description="Number of collectives; merged ones count as one.")
-    ]
-    merged: Annotated[
-        int, Meta(ge=0, description="Number of collectives that are merged with others.")
-    ] = 0
+    collectives: Annotated[Count, "Number of collectives; merged ones count as one."]
+    merged: Annotated[Count, "Number of collectives that are merged with others."] = 0
     motifs: Count
     seconds: Seconds
     compilation_seconds: Annotated[
-        float,
-        Meta(ge=0, description="Part for compilation at the first use, which --budget excludes."),
+        float, Meta(ge=0), "Part for compilation at the first use, which --budget excludes."
     ] = 0.0
     seed: Count
-    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
+    ended: Annotated[str, "Reason why it ended early; or empty."]
     file: FileText | None
 
 
@@ -266,14 +254,11 @@ class ComparedSearchPart(Part, frozen=True, kw_only=True):
     """The result of a search."""
 
     search: str
-    about: Annotated[str, Meta(description="Description and source.")]
-    period_us: Annotated[float, Meta(ge=0, description="Time from one iteration to the next.")]
+    about: Annotated[str, "Description and source."]
+    period_us: Annotated[float, Meta(ge=0), "Time from one iteration to the next."]
     gap: Annotated[
         float | None,
-        Meta(
-            description="Relative gap between the period and its lower bound; null: no bound is "
-            "known."
-        ),
+        "Relative gap between the period and its lower bound; null: no bound is known.",
     ]
     seconds: Seconds
 
@@ -286,13 +271,12 @@ class ComparePlansOutput(Output, frozen=True, kw_only=True):
     fabric: str
     collectives: Count
     bound_us: Annotated[
-        float,
-        Meta(ge=0, description="Lower bound on the period over all plans with these options."),
+        float, Meta(ge=0), "Lower bound on the period over all plans with these options."
     ]
-    binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
-    searches: Annotated[tuple[ComparedSearchPart, ...], Meta(description="The best first.")]
-    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
-    file: Annotated[FileText | None, Meta(description="The picture, if any.")]
+    binding: Annotated[str, "Constraint that gives the bound."]
+    searches: Annotated[tuple[ComparedSearchPart, ...], "The best first."]
+    ended: Annotated[str, "Reason why it ended early; or empty."]
+    file: Annotated[FileText | None, "The picture, if any."]
 
 
 def compare_plans(  # noqa: PLR0913, PLR0917 - independent inputs

@@ -49,9 +49,9 @@ Inputs = Annotated[
 class Output(msgspec.Struct, frozen=True, kw_only=True):
     """The head of every output: its kind, the version of sccl, and digests of its inputs."""
 
-    schema: Annotated[Literal[1], Meta(description="Version of this shape.")] = 1
+    schema: Annotated[Literal[1], "Version of this shape."] = 1
     kind: str
-    sccl: Annotated[str, Meta(description="The version of sccl.")] = sccl.__version__
+    sccl: Annotated[str, "The version of sccl."] = sccl.__version__
     inputs: Inputs
 
 
@@ -126,15 +126,11 @@ def _to_text(value: Any) -> str:
 class Failure(Part, frozen=True, kw_only=True):
     """An error."""
 
-    type: Annotated[str, Meta(description="The kind of error, such as ParameterError.")]
+    type: Annotated[str, "The kind of error, such as ParameterError."]
     exit_code: Annotated[
-        int,
-        Meta(
-            description="2: bad input; 4: a solver or a tool failed or is missing; 130: "
-            "interrupted."
-        ),
+        int, "2: bad input; 4: a solver or a tool failed or is missing; 130: interrupted."
     ]
-    message: Annotated[str, Meta(description="The sentence on stderr.")]
+    message: Annotated[str, "The sentence on stderr."]
 
 
 class ErrorOutput(Output, frozen=True, kw_only=True):

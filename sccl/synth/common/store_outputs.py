@@ -15,12 +15,12 @@ from sccl.synth.common.store import Row
 class VerdictPart(Part, frozen=True, kw_only=True):
     """A verdict of the store."""
 
-    instance: Annotated[str, Meta(description="The digest of the instance.")]
+    instance: Annotated[str, "The digest of the instance."]
     solver: str
     answer: Annotated[str, Meta(pattern="^(sat|unsat|unknown)$")]
     seconds: Seconds
     version: str
-    at: Annotated[str, Meta(description="When, in UTC.")]
+    at: Annotated[str, "When, in UTC."]
     topology: str
     collective: str
     chunks: int
@@ -41,7 +41,7 @@ class StoreShowOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["store-show"] = "store-show"
     instance: InstanceWire
-    answers: Annotated[dict[str, AnswerWire], Meta(description="By solver.")]
+    answers: Annotated[dict[str, AnswerWire], "By solver."]
 
 
 class StoreExportOutput(Output, frozen=True, kw_only=True):

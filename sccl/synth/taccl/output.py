@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.files.shapes import FileText, Part
 from sccl.synth.common.synthesis import AUTO, Synthesis, SynthesisOutput, synthesis_output
 from sccl.synth.sketches.sketch_shapes import SketchWire
@@ -15,17 +13,17 @@ from sccl.synth.sketches.sketch_shapes import SketchWire
 class TacclPhasePart(Part, frozen=True, kw_only=True):
     """How one phase went, step by step."""
 
-    relaxed_us: Annotated[float, Meta(description="Lower bound for all orders of its routes.")]
-    by: Annotated[str, Meta(description="Order or model that produced the schedule.")]
-    tried: Annotated[dict[str, float], Meta(description="Result of each order and each model.")]
+    relaxed_us: Annotated[float, "Lower bound for all orders of its routes."]
+    by: Annotated[str, "Order or model that produced the schedule."]
+    tried: Annotated[dict[str, float], "Result of each order and each model."]
 
 
 class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
     """The JSON output of 'sccl synth taccl'."""
 
     kind: Literal["taccl"] = "taccl"
-    sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]
-    bound_of: Annotated[str, Meta(description="Schedules that the bound covers, in any sketch.")]
+    sketch: Annotated[str, "Sketch that the schedule obeys."]
+    bound_of: Annotated[str, "Schedules that the bound covers, in any sketch."]
     phases: tuple[TacclPhasePart, ...]
     sketch_file: FileText | None
 
