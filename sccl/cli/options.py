@@ -231,7 +231,7 @@ def _group_parameters(group: Any) -> tuple[Parameter, ...]:
     """Return the options of a class, with Typer's help or that of its fields."""
     hints = get_type_hints(group, include_extras=True)
     is_described = any(
-        isinstance(part, msgspec.Meta) for hint in hints.values() for part in get_args(hint)[1:]
+        isinstance(note, str) for x in hints.values() for note in getattr(x, "__metadata__", ())
     )
     if not is_described:
         return tuple(_parameters(group))

@@ -133,26 +133,20 @@ class SweepRange:
 
     k: Annotated[
         int | None,
-        Meta(
-            description="Largest number of extra rounds: R <= S + k.",
-            extra={"default": "5, or more if the bandwidth bound needs more"},
-        ),
+        Meta(extra={"default": "5, or more if the bandwidth bound needs more"}),
+        "Largest number of extra rounds: R <= S + k.",
     ] = None
     max_steps: Annotated[
         int | None,
         Meta(
-            description="Largest S.",
-            extra={
-                "default": "3 above the latency bound; for allreduce, 3 above that of each half"
-            },
+            extra={"default": "3 above the latency bound; for allreduce, 3 above that of each half"}
         ),
+        "Largest S.",
     ] = None
     max_chunks: Annotated[
         int | None,
-        Meta(
-            description="Largest C. An allreduce is then searched as two halves only.",
-            extra={"default": "any that the bandwidth bound allows"},
-        ),
+        Meta(extra={"default": "any that the bandwidth bound allows"}),
+        "Largest C. An allreduce is then searched as two halves only.",
     ] = None
 
     def __post_init__(self) -> None:

@@ -36,44 +36,31 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     search: Annotated[
         str,
-        Meta(
-            description="Search: sgs (options and order together), exact (small steps), mcmc (as "
-            "published), or a framework's: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
-        ),
+        "Search: sgs (options and order together), exact (small steps), mcmc (as published), or a "
+        "framework's: fifo, lifo, p3, tictac, ho, s-exec, s-sched.",
     ] = "sgs"
     budget: Annotated[
         float,
-        Meta(
-            ge=0,
-            description="Budget of bounds and search, in approximate seconds. Counted in steps, so "
-            "load does not change the result.",
-        ),
+        Meta(ge=0),
+        "Budget of bounds and search, in approximate seconds. Counted in steps, so load does not "
+        "change the result.",
     ] = 10.0
-    seed: Annotated[int, Meta(ge=0, description="Seed; the same seed gives the same plan.")] = 0
-    max_motifs: Annotated[
-        int, Meta(ge=1, description="Largest number of motifs of a collective.")
-    ] = 16
+    seed: Annotated[int, Meta(ge=0), "Seed; the same seed gives the same plan."] = 0
+    max_motifs: Annotated[int, Meta(ge=1), "Largest number of motifs of a collective."] = 16
     memory: Annotated[
-        str | None,
-        Meta(
-            description="Memory limit of gathered results, such as 3GB.", extra={"default": "any"}
-        ),
+        str | None, Meta(extra={"default": "any"}), "Memory limit of gathered results, such as 3GB."
     ] = None
-    bitwise: Annotated[bool, Meta(description="Keep each collective's order of reduction.")] = False
+    bitwise: Annotated[bool, "Keep each collective's order of reduction."] = False
     merge: Annotated[
         str | None,
-        Meta(
-            description="Largest size of merged collectives, such as 25MB.",
-            extra={"default": "none are"},
-        ),
+        Meta(extra={"default": "none are"}),
+        "Largest size of merged collectives, such as 25MB.",
     ] = None
     costs: Annotated[
         Path | None,
-        Meta(
-            description="Measured times as CSV: collective,option,ranks,bytes,us; an option is a "
-            "channel and a carrier, such as 'gpu ring'.",
-            extra={"default": "reckoned"},
-        ),
+        Meta(extra={"default": "reckoned"}),
+        "Measured times as CSV: collective,option,ranks,bytes,us; an option is a channel and a "
+        "carrier, such as 'gpu ring'.",
     ] = None
 
 
