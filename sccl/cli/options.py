@@ -27,15 +27,11 @@ Plans = Annotated[
         show_default=False,
     ),
 ]
-Chunks = Annotated[int, typer.Option(help="C, number of chunks of each rank (the paper's count).")]
-Steps = Annotated[int, typer.Option(help="S, number of steps.")]
-Rounds = Annotated[int, typer.Option(help="R, number of rounds of all steps.")]
+Chunks = Annotated[int, "C, number of chunks of each rank (the paper's count)."]
+Steps = Annotated[int, "S, number of steps."]
+Rounds = Annotated[int, "R, number of rounds of all steps."]
 MaxSteps = Annotated[
-    int | None,
-    typer.Option(
-        help="Largest S.",
-        show_default="3 above the latency bound; for allreduce, 3 above that of each half",
-    ),
+    int | None, "Largest S.", "3 above the latency bound; for allreduce, 3 above that of each half"
 ]
 BySketch = Annotated[
     Path | None,
@@ -55,11 +51,7 @@ SketchedChunks = Annotated[
     ),
 ]
 Size = Annotated[
-    str | None,
-    typer.Option(
-        help="Buffer of a rank: 64KiB (binary), 62.5MB (decimal), or bytes.",
-        show_default="the sketch's",
-    ),
+    str | None, "Buffer of a rank: 64KiB (binary), 62.5MB (decimal), or bytes.", "the sketch's"
 ]
 Seed = Annotated[
     int, typer.Option(min=0, help="Seed; the same seed and budget give the same schedule.")
@@ -68,41 +60,16 @@ Budget = Annotated[
     float,
     typer.Option(min=0, help="Budget of the search; 1 takes some seconds."),
 ]
-Deadline = Annotated[
-    float | None,
-    typer.Option(help="Seconds after which the best schedule so far is returned."),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(help="Seconds per query. After a timeout the candidate stays open."),
-]
+Deadline = Annotated[float | None, "Seconds after which the best schedule so far is returned."]
+Timeout = Annotated[float | None, "Seconds per query. After a timeout the candidate stays open."]
 SweepTimeout = Annotated[
-    float | None,
-    typer.Option(
-        help="Seconds per query. After a timeout the candidate stays open.", show_default="60"
-    ),
+    float | None, "Seconds per query. After a timeout the candidate stays open.", "60"
 ]
 LimitTimeout = Annotated[
-    float | None,
-    typer.Option(
-        help="Seconds for each S.",
-        show_default="none: a fixed budget of deterministic work",
-    ),
+    float | None, "Seconds for each S.", "none: a fixed budget of deterministic work"
 ]
-AlphaUs = Annotated[
-    float | None,
-    typer.Option(
-        help="Latency of a step in microseconds.",
-        show_default="the machine's",
-    ),
-]
-GbPerS = Annotated[
-    float | None,
-    typer.Option(
-        help="Bandwidth of a lane in 10^9 bytes/s.",
-        show_default="the machine's",
-    ),
-]
+AlphaUs = Annotated[float | None, "Latency of a step in microseconds.", "the machine's"]
+GbPerS = Annotated[float | None, "Bandwidth of a lane in 10^9 bytes/s.", "the machine's"]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File for the result.")]
 
@@ -229,11 +196,7 @@ def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
 
 def _group_parameters(group: Any) -> tuple[Parameter, ...]:
     """Return the options of a class, with Typer's help or that of its fields."""
-    hints = get_type_hints(group, include_extras=True)
-    is_described = any(
-        isinstance(note, str) for x in hints.values() for note in getattr(x, "__metadata__", ())
-    )
-    if not is_described:
+    if group.__module__.startswith("sccl.cli."):
         return tuple(_parameters(group))
     return tuple(option_parameter(field, min=field.minimum) for field in option_fields(group))
 
@@ -242,9 +205,18 @@ def _parameters(function: Callable[..., Any]) -> list[Parameter]:
     """Return the parameters of a verb or a group of options, with resolved type hints."""
     hints = get_type_hints(function, include_extras=True)
     return [
-        parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
+        parameter.replace(annotation=_described_hint(hints[name]), kind=Parameter.KEYWORD_ONLY)
         for name, parameter in inspect.signature(function).parameters.items()
     ]
+
+
+def _described_hint(hint: Any) -> Any:
+    """Return a hint with Typer's option for texts: ``Annotated[type, help, default's help]``."""
+    texts = getattr(hint, "__metadata__", ())
+    if not texts or not isinstance(texts[0], str):
+        return hint
+    help_text, default_help = (*texts, True)[:2]
+    return Annotated[hint.__origin__, typer.Option(help=help_text, show_default=default_help)]
 
 
 # --- completion in shells ------------------------------------------------------------------------

@@ -47,20 +47,16 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = 10.0
     seed: Annotated[int, Meta(ge=0), "Seed; the same seed gives the same plan."] = 0
     max_motifs: Annotated[int, Meta(ge=1), "Largest number of motifs of a collective."] = 16
-    memory: Annotated[
-        str | None, Meta(extra={"default": "any"}), "Memory limit of gathered results, such as 3GB."
-    ] = None
+    memory: Annotated[str | None, "Memory limit of gathered results, such as 3GB.", "any"] = None
     bitwise: Annotated[bool, "Keep each collective's order of reduction."] = False
     merge: Annotated[
-        str | None,
-        Meta(extra={"default": "none are"}),
-        "Largest size of merged collectives, such as 25MB.",
+        str | None, "Largest size of merged collectives, such as 25MB.", "none are"
     ] = None
     costs: Annotated[
         Path | None,
-        Meta(extra={"default": "reckoned"}),
         "Measured times as CSV: collective,option,ranks,bytes,us; an option is a channel and a "
         "carrier, such as 'gpu ring'.",
+        "reckoned",
     ] = None
 
 

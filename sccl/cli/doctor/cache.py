@@ -49,10 +49,7 @@ def cache(
         bool, typer.Option("--delete-unknown", help="Delete answers without a verdict (unknown).")
     ] = False,
     delete_all: Annotated[bool, typer.Option("--delete-all", help="Delete all answers.")] = False,
-    store: Annotated[
-        Path | None,
-        typer.Option(help="File that stores answers.", show_default="in the user's cache folder"),
-    ] = None,
+    store: Annotated[Path | None, "File that stores answers.", "in the user's cache folder"] = None,
     json: options.Json = False,
 ) -> None:
     """List the stored answers of solvers; print, export, or delete some.

@@ -34,10 +34,7 @@ Folder = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Overwrite the folder even if it has other contents.")
 ]
-PerLink = Annotated[
-    int | None,
-    typer.Option(help="Thread blocks per link (cuda, hip; default: by its lanes)."),
-]
+PerLink = Annotated[int | None, "Thread blocks per link (cuda, hip; default: by its lanes)."]
 Transport = Annotated[
     str,
     typer.Option(
@@ -46,10 +43,7 @@ Transport = Annotated[
     ),
 ]
 Select = Annotated[
-    str | None,
-    typer.Option(
-        help="Switch points, such as 'allgather:0=0e,65536=1d' (default: the cost model's)."
-    ),
+    str | None, "Switch points, such as 'allgather:0=0e,65536=1d' (default: the cost model's)."
 ]
 
 CostsOf = Annotated[

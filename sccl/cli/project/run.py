@@ -57,10 +57,8 @@ Directories = Annotated[
         metavar="DIRECTORIES", help="Generated projects of one target.", show_default=False
     ),
 ]
-Ranks = Annotated[
-    int | None, typer.Option(help="Number of ranks to start. A project has a fixed number.")
-]
-Sizes = Annotated[str, typer.Option(help="Block sizes in bytes, from..to, in factors of 2.")]
+Ranks = Annotated[int | None, "Number of ranks to start. A project has a fixed number."]
+Sizes = Annotated[str, "Block sizes in bytes, from..to, in factors of 2."]
 Only = Annotated[
     list[str] | None,
     typer.Option(
@@ -73,9 +71,7 @@ MpiFolder = Annotated[
     Path | None,
     typer.Option("--mpi", help="Folder of mpicxx and mpirun.", show_default="sccl[mpi], or PATH"),
 ]
-Repeat = Annotated[
-    int, typer.Option(help="Number of interleaved repetitions; the table shows medians.")
-]
+Repeat = Annotated[int, "Number of interleaved repetitions; the table shows medians."]
 TuneSizes = Annotated[
     str | None,
     typer.Option(

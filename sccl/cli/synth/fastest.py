@@ -39,16 +39,11 @@ if TYPE_CHECKING:
 
     from sccl.synth.packing.by_time.time_limits import TimePoint
 
-Size = Annotated[
-    str,
-    typer.Option(help="Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB."),
-]
+Size = Annotated[str, "Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB."]
 Gap = Annotated[
     float,
-    typer.Option(
-        help="Relative optimality gap at which the search stops (0.01 = 1 %); exit code 3 if it "
-        "stays larger."
-    ),
+    "Relative optimality gap at which the search stops (0.01 = 1 %); exit code 3 if it stays "
+    "larger.",
 ]
 Certify = Annotated[
     Path | None, typer.Option("--certify", help="Folder for a certificate of the lower bounds.")

@@ -56,8 +56,7 @@ def sketch(
         typer.Option("-o", "--output", help="File for the sketch in sccl's format; - is stdout."),
     ] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(help="Picture of the links that it leaves: .html, .svg, .png, or .pdf."),
+        Path | None, "Picture of the links that it leaves: .html, .svg, .png, or .pdf."
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -30,10 +30,8 @@ def design(
         int, typer.Option(help="Number of links out of each rank, and into it.", show_default=False)
     ],
     collective: Annotated[str, typer.Option(help=f"Collective: {COLLECTIVES_TEXT}.")] = "allgather",
-    steps: Annotated[
-        int | None, typer.Option(help="Largest number of steps.", show_default="of any number")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of random Cayley graphs.")] = 0,
+    steps: Annotated[int | None, "Largest number of steps.", "of any number"] = None,
+    seed: Annotated[int, "Seed of random Cayley graphs."] = 0,
     output: Annotated[
         Path | None,
         typer.Option(

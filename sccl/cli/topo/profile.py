@@ -40,10 +40,7 @@ if TYPE_CHECKING:
 
 _ALIKE, _MISFIT = 0.1, 0.5  # as in topo/profiles, which loads NumPy
 
-Ranks = Annotated[
-    int | None,
-    typer.Option(help="Number of MPI ranks; all pairs are measured in both directions."),
-]
+Ranks = Annotated[int | None, "Number of MPI ranks; all pairs are measured in both directions."]
 Gpus = Annotated[
     bool,
     typer.Option(
@@ -87,10 +84,7 @@ Repeat = Annotated[
     typer.Option(help="Number of repetitions.", show_default=str(REPEAT)),
 ]
 Name = Annotated[
-    str | None,
-    typer.Option(
-        help="Name of the machine.", show_default="the file's, or derived from --topo or --ranks"
-    ),
+    str | None, "Name of the machine.", "the file's, or derived from --topo or --ranks"
 ]
 
 
@@ -104,16 +98,10 @@ def profile(
     chunks: Chunks = None,
     repeat: Repeat = None,
     mpi: MpiFolder = None,
-    alike: Annotated[
-        float, typer.Option(help="Relative difference up to which costs are equal.")
-    ] = _ALIKE,
-    max_misfit: Annotated[
-        float,
-        typer.Option(help="Largest relative misfit (median) of a link."),
-    ] = _MISFIT,
+    alike: Annotated[float, "Relative difference up to which costs are equal."] = _ALIKE,
+    max_misfit: Annotated[float, "Largest relative misfit (median) of a link."] = _MISFIT,
     take: Annotated[
-        RepetitionStatistic,
-        typer.Option(help="Repetition to fit: the fastest (least) or the median."),
+        RepetitionStatistic, "Repetition to fit: the fastest (least) or the median."
     ] = RepetitionStatistic.MIN,
     name: Name = None,
     save: Save = None,

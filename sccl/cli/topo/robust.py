@@ -46,10 +46,8 @@ def robust(
     *,
     part: Annotated[
         list[FailingPart] | None,
-        typer.Option(
-            help="Parts that fail: links (both directions), single lanes, or ranks. Repeatable.",
-            show_default="links and ranks",
-        ),
+        "Parts that fail: links (both directions), single lanes, or ranks. Repeatable.",
+        "links and ranks",
     ] = None,
     max_steps: options.MaxSteps = None,
     search: SearchOptions,

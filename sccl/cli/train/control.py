@@ -58,10 +58,8 @@ Serve = Annotated[
     ),
 ]
 Status = Annotated[bool, typer.Option("--status", help="Print the state of the job's plans.")]
-Deadline = Annotated[
-    float, typer.Option(help="Seconds for all ranks to vote; after that the plan is aborted.")
-]
-Budget = Annotated[float, typer.Option(help="Seconds for the search of a plan.")]
+Deadline = Annotated[float, "Seconds for all ranks to vote; after that the plan is aborted."]
+Budget = Annotated[float, "Seconds for the search of a plan."]
 Log = Annotated[
     Path | None,
     typer.Option(

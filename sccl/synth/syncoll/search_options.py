@@ -34,9 +34,7 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The store of verdicts."""
 
     store: Annotated[
-        Path | None,
-        Meta(extra={"default": "in the user's cache folder"}),
-        "File that stores answers, to resume a sweep.",
+        Path | None, "File that stores answers, to resume a sweep.", "in the user's cache folder"
     ] = None
     no_store: Annotated[bool, "Neither read nor write the store."] = False
     trust_store: Annotated[

@@ -30,9 +30,9 @@ class Options(contract.Options, frozen=True, kw_only=True):
 
     sketch: Annotated[
         SketchWire | None,
-        Meta(extra={"default": "auto"}),
         "Sketch file ('sccl doctor schema sketch', or one of TACCL's); auto: the best of the "
         "machine's suggestions.",
+        "auto",
     ] = None
     chunks: Annotated[
         int,

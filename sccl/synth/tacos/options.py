@@ -27,8 +27,9 @@ class Options(contract.Options, frozen=True, kw_only=True):
 
     chunks: Annotated[
         int,
-        Meta(ge=1, le=65_536, extra={"default": "the sketch's, else 1"}),
+        Meta(ge=1, le=65_536),
         "Chunks per part that a rank sends or receives.",
+        "the sketch's, else 1",
     ] = 1
     alpha: Annotated[
         Literal["travels", "occupies"],

@@ -34,8 +34,9 @@ class Options(contract.Options, frozen=True, kw_only=True):
 
     chunks: Annotated[
         int,
-        Meta(ge=1, le=1024, extra={"default": "the sketch's, else 1"}),
+        Meta(ge=1, le=1024),
         "Chunks per part that a rank sends or receives.",
+        "the sketch's, else 1",
     ] = 1
     model: Annotated[
         Literal["auto", "continuous", "milp", "astar", "lp"],
@@ -63,8 +64,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = 0
     buffers: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(extra={"default": "any number"}),
         "Chunks of other ranks that a rank can buffer, in model milp.",
+        "any number",
     ] = None
     combine: Annotated[
         Literal["auto", "reversal", "direct"],
@@ -83,15 +84,15 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = "auto"
     priorities: Annotated[
         tuple[Annotated[int, Meta(ge=1, le=1000)], ...],
-        Meta(extra={"default": "the last finish"}),
         "Weights of concurrent collectives (e.g. 3,1): minimizes the weighted mean completion "
         "time.",
+        "the last finish",
     ] = ()
     bandwidth: Annotated[
         VariableBandwidthWire | None,
-        Meta(extra={"default": "all, always"}),
         "File of reduced link bandwidths over time ('sccl doctor schema bandwidth'), for models "
         "auto, milp, and astar.",
+        "all, always",
     ] = None
     gap: Annotated[
         float, Meta(ge=0, le=1), "Relative optimality gap at which the search stops (0.01 = 1 %)."

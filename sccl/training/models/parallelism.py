@@ -176,11 +176,7 @@ class ParallelJob(Processor):
 
     tp: Annotated[int, "Size of a tensor-parallel group, t, which shares tensors of a layer."] = 1
     pp: Annotated[int, "Number of pipeline stages, with equal numbers of layers."] = 1
-    dp: Annotated[
-        int,
-        Meta(extra={"default": "1, or the remainder of --ranks"}),
-        "Number of data-parallel replicas, d.",
-    ] = 1
+    dp: Annotated[int, "Number of data-parallel replicas, d.", "1, or the remainder of --ranks"] = 1
     zero: Annotated[
         int,
         "ZeRO stage: 0 nothing, 1 optimizer states, 2 also gradients, 3 also parameters are "

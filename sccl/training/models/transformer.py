@@ -59,15 +59,11 @@ class TransformerJob(ParallelJob):
     split_backward: Annotated[bool, "Compute weight gradients while input gradients are sent."] = (
         False
     )
-    mlp_width: Annotated[
-        int | None,
-        Meta(extra={"default": "4 * hidden"}),
-        "Width of the perceptron and of experts, f.",
-    ] = field(default=None, metadata=MODEL_VARIANT)
+    mlp_width: Annotated[int | None, "Width of the perceptron and of experts, f.", "4 * hidden"] = (
+        field(default=None, metadata=MODEL_VARIANT)
+    )
     kv_heads: Annotated[
-        int | None,
-        Meta(extra={"default": "the number of heads"}),
-        "Number of key/value heads of grouped-query attention.",
+        int | None, "Number of key/value heads of grouped-query attention.", "the number of heads"
     ] = field(default=None, metadata=MODEL_VARIANT)
     gated_mlp: Annotated[
         bool, "A third matrix in each perceptron and expert, for its gate (SwiGLU, GeGLU)."
