@@ -60,24 +60,13 @@ Timeout = Annotated[
     "none: a fixed budget of deterministic work",
 ]
 Seed = Annotated[int, "Seed of the synthesizers."]
-Plot = Annotated[
-    Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
-]
+Plot = Annotated[Path | None, "Picture: .html, .svg, .png, or .pdf."]
 Measure = Annotated[
     TimeMeasure,
-    typer.Option(
-        "--what",
-        help="Vertical axis of --plot: completion time / lower bound (ratio), gap in percent, "
-        "time in microseconds, or buffer size / time (bandwidth).",
-    ),
+    "Vertical axis of --plot: completion time / lower bound (ratio), gap in percent, time in "
+    "microseconds, or buffer size / time (bandwidth).",
 ]
-Tuner = Annotated[
-    Path | None,
-    typer.Option(
-        help="File for NCCL's tuner plugin: NCCL's best algorithm by size.",
-        show_default=False,
-    ),
-]
+Tuner = Annotated[Path | None, "File for NCCL's tuner plugin: NCCL's best algorithm by size."]
 Directory = Annotated[
     Path | None,
     typer.Option(

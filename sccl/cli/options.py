@@ -35,20 +35,11 @@ MaxSteps = Annotated[
 ]
 BySketch = Annotated[
     Path | None,
-    typer.Option(
-        "--sketch",
-        help="Communication sketch that restricts the links ('sccl doctor schema sketch', or one "
-        "of TACCL's).",
-        show_default=False,
-    ),
+    "Communication sketch that restricts the links ('sccl doctor schema sketch', or one of "
+    "TACCL's).",
 ]
 SketchedChunks = Annotated[
-    int | None,
-    typer.Option(
-        "--chunks",
-        help="Chunks per part that a rank sends or receives.",
-        show_default="the sketch's, else 1",
-    ),
+    int | None, "Chunks per part that a rank sends or receives.", "the sketch's, else 1"
 ]
 Size = Annotated[
     str | None, "Buffer of a rank: 64KiB (binary), 62.5MB (decimal), or bytes.", "the sketch's"
@@ -70,7 +61,7 @@ LimitTimeout = Annotated[
 ]
 AlphaUs = Annotated[float | None, "Latency of a step in microseconds.", "the machine's"]
 GbPerS = Annotated[float | None, "Bandwidth of a lane in 10^9 bytes/s.", "the machine's"]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
+Json = Annotated[bool, "Print JSON on stdout, for scripts."]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File for the result.")]
 
 T = TypeVar("T")
@@ -146,8 +137,7 @@ def option_parameter(option: OptionField, **more: Any) -> Parameter:
     elif issubclass(kind, msgspec.Struct):
         kind = Path
     hint = kind | None if option.is_optional else kind
-    flag = "--" + option.name.replace("_", "-")
-    names = (flag,) if kind is bool and default is False else ()  # without the opposite flag
+    names = _flag_names(option.name, kind, default)
     text = typer.Option(*names, help=option.help, show_default=option.default_help or True, **more)
     return Parameter(
         option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, text]
@@ -202,21 +192,37 @@ def _group_parameters(group: Any) -> tuple[Parameter, ...]:
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a verb or a group of options, with resolved type hints."""
+    """Return the parameters of a verb or a group of options, with Typer's options in their hints.
+
+    Hints are ``Annotated[type, help, default_help, completer]``, the last two optional.
+    """
     hints = get_type_hints(function, include_extras=True)
     return [
-        parameter.replace(annotation=_described_hint(hints[name]), kind=Parameter.KEYWORD_ONLY)
+        parameter.replace(
+            annotation=_typer_hint(hints[name], parameter), kind=Parameter.KEYWORD_ONLY
+        )
         for name, parameter in inspect.signature(function).parameters.items()
     ]
 
 
-def _described_hint(hint: Any) -> Any:
-    """Return a hint with Typer's option for texts: ``Annotated[type, help, default's help]``."""
-    texts = getattr(hint, "__metadata__", ())
-    if not texts or not isinstance(texts[0], str):
+def _typer_hint(hint: Any, parameter: Parameter) -> Any:
+    notes = getattr(hint, "__metadata__", ())
+    texts = [note for note in notes if isinstance(note, str)]
+    if not texts:
         return hint
-    help_text, default_help = (*texts, True)[:2]
-    return Annotated[hint.__origin__, typer.Option(help=help_text, show_default=default_help)]
+    names = _flag_names(parameter.name, hint.__origin__, parameter.default)
+    option = typer.Option(
+        *names,
+        help=texts[0],
+        show_default=texts[1] if len(texts) > 1 else True,
+        autocompletion=next(filter(callable, notes), None),
+    )
+    return Annotated[hint.__origin__, option]
+
+
+def _flag_names(name: str, kind: Any, default: object) -> tuple[str, ...]:
+    """Return the name of a flag, which has no opposite. Other options get theirs from Typer."""
+    return ("--" + name.replace("_", "-"),) if kind is bool and default is False else ()
 
 
 # --- completion in shells ------------------------------------------------------------------------

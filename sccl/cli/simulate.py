@@ -40,11 +40,9 @@ Files = Annotated[
 ]
 Topo = Annotated[
     str | None,
-    typer.Option(
-        help="Machine of programs: a name or a .json file.",
-        show_default="the one that they name",
-        autocompletion=options.complete_topology,
-    ),
+    "Machine of programs: a name or a .json file.",
+    "the one that they name",
+    options.complete_topology,
 ]
 Size = Annotated[
     str | None,
@@ -68,12 +66,7 @@ Steps = Annotated[
 ]
 AlphaUs = Annotated[float | None, "Latency of every link in microseconds.", "the machine's"]
 GbPerS = Annotated[float | None, "Bandwidth of every lane in 10^9 bytes/s.", "the machine's"]
-Together = Annotated[
-    bool,
-    typer.Option(
-        "--together", help="Run all FILEs at the same time on the machine that they share."
-    ),
-]
+Together = Annotated[bool, "Run all FILEs at the same time on the machine that they share."]
 
 Plot = Annotated[
     Path | None,

@@ -45,10 +45,8 @@ def cache(
     delete_older_than_days: Annotated[
         float | None, typer.Option(help="Delete answers older than this.", min=0)
     ] = None,
-    delete_unknown: Annotated[
-        bool, typer.Option("--delete-unknown", help="Delete answers without a verdict (unknown).")
-    ] = False,
-    delete_all: Annotated[bool, typer.Option("--delete-all", help="Delete all answers.")] = False,
+    delete_unknown: Annotated[bool, "Delete answers without a verdict (unknown)."] = False,
+    delete_all: Annotated[bool, "Delete all answers."] = False,
     store: Annotated[Path | None, "File that stores answers.", "in the user's cache folder"] = None,
     json: options.Json = False,
 ) -> None:

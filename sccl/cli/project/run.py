@@ -67,10 +67,7 @@ Only = Annotated[
         autocompletion=options.complete_collective,
     ),
 ]
-MpiFolder = Annotated[
-    Path | None,
-    typer.Option("--mpi", help="Folder of mpicxx and mpirun.", show_default="sccl[mpi], or PATH"),
-]
+MpiFolder = Annotated[Path | None, "Folder of mpicxx and mpirun.", "sccl[mpi], or PATH"]
 Repeat = Annotated[int, "Number of interleaved repetitions; the table shows medians."]
 TuneSizes = Annotated[
     str | None,
@@ -89,18 +86,13 @@ TuneRepeat = Annotated[
 ]
 CostsOf = Annotated[
     str | None,
-    typer.Option(
-        "--topo",
-        help="Machine for the costs that set the switch points; without it, they are measured.",
-        autocompletion=options.complete_topology,
-    ),
+    "Machine for the costs that set the switch points; without it, they are measured.",
+    options.complete_topology,
 ]
 Against = Annotated[
     str | None,
-    typer.Option(
-        help="'mpi' adds the collectives of the MPI library.",
-        autocompletion=options.complete_words(("mpi",), "the MPI library"),
-    ),
+    "'mpi' adds the collectives of the MPI library.",
+    options.complete_words(("mpi",), "the MPI library"),
 ]
 
 _REPEAT = 5  # of sccl project run, whose numbers are a first look

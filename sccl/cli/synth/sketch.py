@@ -36,11 +36,8 @@ File = Annotated[
 ]
 Collective = Annotated[
     str | None,
-    typer.Option(
-        help="Collective that the sketch must suit, such as allgather.",
-        show_default=False,
-        autocompletion=options.complete_collective,
-    ),
+    "Collective that the sketch must suit, such as allgather.",
+    options.complete_collective,
 ]
 
 

@@ -41,21 +41,12 @@ if TYPE_CHECKING:
 _ALIKE, _MISFIT = 0.1, 0.5  # as in topo/profiles, which loads NumPy
 
 Ranks = Annotated[int | None, "Number of MPI ranks; all pairs are measured in both directions."]
-Gpus = Annotated[
-    bool,
-    typer.Option(
-        "--gpus",
-        help="Measure the visible GPUs of this machine instead of MPI ranks.",
-    ),
-]
+Gpus = Annotated[bool, "Measure the visible GPUs of this machine instead of MPI ranks."]
 Machine = Annotated[
     str | None,
-    typer.Option(
-        "--topo",
-        help="Machine that defines the measured links; its lanes and budgets are kept (a name "
-        "from 'sccl topo list' or a .json file).",
-        autocompletion=options.complete_topology,
-    ),
+    "Machine that defines the measured links; its lanes and budgets are kept (a name from 'sccl "
+    "topo list' or a .json file).",
+    options.complete_topology,
 ]
 MeasurementsFile = Annotated[
     Path | None,

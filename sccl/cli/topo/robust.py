@@ -54,9 +54,7 @@ def robust(
     timeout: options.SweepTimeout = None,
     workers: WorkerOptions,
     storage: StoreOptions,
-    plot: Annotated[
-        Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
-    ] = None,
+    plot: Annotated[Path | None, "Picture: .html, .svg, .png, or .pdf."] = None,
     json: options.Json = False,
 ) -> None:
     """Compute how much each failed link or rank slows a collective down.

@@ -72,18 +72,10 @@ def import_(
         "one in the middle; without step markers the whole trace",
     ] = None,
     alike: Annotated[
-        bool,
-        typer.Option(
-            "--alike",
-            help="Assume that ranks without a trace behave like traced ranks, in separate groups.",
-        ),
+        bool, "Assume that ranks without a trace behave like traced ranks, in separate groups."
     ] = False,
     host_time: Annotated[
-        bool,
-        typer.Option(
-            "--host-time",
-            help="Keep the host's time between calls as a stream (default: leave idle time out).",
-        ),
+        bool, "Keep the host's time between calls as a stream (default: leave idle time out)."
     ] = False,
     name: Annotated[str | None, "Name of the workload.", "the first file's"] = None,
     json: options.Json = False,
