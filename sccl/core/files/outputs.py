@@ -24,7 +24,7 @@ from typing import (
 )
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta, UnsetType
 
 import sccl
 from sccl.core.algorithm import KSynchronousPlan
@@ -96,7 +96,8 @@ def _converter(kind: Any) -> Convert:
         return _round_seconds if is_duration else _converter(parts[0])
     if origin in {Union, UnionType}:
         convert = _converter(next(part for part in parts if part not in {NoneType, UnsetType}))
-        return lambda value: value if value is None or value is UNSET else convert(value)
+        kept = (NoneType, UnsetType, msgspec.Struct)
+        return lambda value: value if isinstance(value, kept) else convert(value)
     if origin is tuple:
         convert_part = _converter(parts[0]) if parts[-1] is ... else _plain
         return lambda values: tuple(map(convert_part, values))
