@@ -5,27 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import AnswerWire, Count, FileText, InstanceWire, Part, Seconds
-from sccl.synth.common.store import Row
-
-
-class VerdictPart(Part, frozen=True, kw_only=True):
-    """A verdict of the store."""
-
-    instance: Annotated[str, "The digest of the instance."]
-    solver: str
-    answer: Annotated[str, Meta(pattern="^(sat|unsat|unknown)$")]
-    seconds: Seconds
-    version: str
-    at: Annotated[str, "When, in UTC."]
-    topology: str
-    collective: str
-    chunks: int
-    steps: int
-    rounds: int
+from sccl.core.files.shapes import AnswerWire, Count, FileText, InstanceWire
+from sccl.synth.common.store import VerdictPart
 
 
 class StoreLsOutput(Output, frozen=True, kw_only=True):
@@ -59,6 +41,6 @@ class StoreGcOutput(Output, frozen=True, kw_only=True):
     deleted: Count
 
 
-def ls_output(store: str, rows: Iterable[Row]) -> StoreLsOutput:
+def ls_output(store: str, rows: Iterable[VerdictPart]) -> StoreLsOutput:
     """Return the verdicts of a store."""
     return build_output(StoreLsOutput, inputs={}, store=store, verdicts=rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +17,14 @@ class TacclPhasePart(Part, frozen=True, kw_only=True):
     relaxed_us: Annotated[float, "Lower bound for all orders of its routes."]
     by: Annotated[str, "Order or model that produced the schedule."]
     tried: Annotated[dict[str, float], "Result of each order and each model."]
+
+
+@dataclass(frozen=True, slots=True)
+class SketchReport:
+    """The sketch of a result, and the results of its phases."""
+
+    kept: SketchWire
+    phases: tuple[TacclPhasePart, ...]
 
 
 class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
@@ -38,8 +47,6 @@ def taccl_output(
         file: File of the schedule. None: not written.
         sketch_file: File of the sketch. None: not written.
     """
-    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
-
     report = result.event(SketchReport)
     return synthesis_output(
         TacclOutput,
@@ -53,7 +60,5 @@ def taccl_output(
 
 def obeyed_sketch(result: Synthesis) -> SketchWire | None:
     """Return the sketch of a schedule of TACCL. None: unknown."""
-    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
-
     report = result.event(SketchReport)
     return report.kept if report else None

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, Self
 
-from msgspec import Meta
-
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import parse
 from sccl.core.files.outputs import Output, build_output
@@ -319,15 +317,6 @@ class ProposedPart(Part, frozen=True, kw_only=True):
     why: Annotated[str, "Reason of the first rank that cannot run it; or empty."]
 
 
-class MeasuredIterationPart(Part, frozen=True, kw_only=True):
-    """The last iteration of which all ranks have told."""
-
-    iteration: Count
-    version: Annotated[Count, "Version of the active plan; 0: none."]
-    period_us: float
-    waited: Annotated[float, Meta(ge=0), "Fraction of the time that a rank waited."]
-
-
 class OptimizerOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl train control'."""
 
@@ -339,7 +328,7 @@ class OptimizerOutput(Output, frozen=True, kw_only=True):
         bool | None, "Whether the plan of --commit was committed; null: none was given."
     ] = None
     plans: tuple[ProposedPart, ...]
-    last: Annotated[MeasuredIterationPart | None, "Null: none was reported."] = None
+    last: Annotated[IterationSummary | None, "Null: none was reported."] = None
 
 
 def optimizer_output(
