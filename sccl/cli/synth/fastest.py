@@ -19,6 +19,7 @@ from sccl.cli.report import (
     notify_first_compile,
     out,
     print_output,
+    print_text,
     report_errors,
 )
 from sccl.cli.subject import ProblemOptions
@@ -175,8 +176,6 @@ def _print(console: Console, result: object) -> None:
     if files:
         where = single_line(files[0] if len(files) == 1 else Path(files[0]).parent)
         check_command = f"sccl check {single_line(quote(str(where)))}"
-        console.print(
-            f"written to {where}; verify it with: {check_command}", markup=False, soft_wrap=True
-        )
+        print_text(f"written to {where}; verify it with: {check_command}", console)
     else:
         console.print("not written: add -o FILE", markup=False)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from sccl.core.files.outputs import Output, build_output
+from sccl.core.files.outputs import Output
 from sccl.core.files.shapes import AnswerWire, Count, FileText, InstanceWire
 from sccl.synth.common.store import VerdictPart
 
@@ -39,8 +38,3 @@ class StoreGcOutput(Output, frozen=True, kw_only=True):
     kind: Literal["store-gc"] = "store-gc"
     store: FileText
     deleted: Count
-
-
-def ls_output(store: str, rows: Iterable[VerdictPart]) -> StoreLsOutput:
-    """Return the verdicts of a store."""
-    return build_output(StoreLsOutput, inputs={}, store=store, verdicts=rows)
