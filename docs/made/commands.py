@@ -52,8 +52,7 @@ def common() -> str:
 
 def _table(names: dict[str, str]) -> str:
     rows = ["| command | purpose |", "|---|---|"]
-    shown = (verb for verb in VERBS if not verb.is_hidden)
-    rows += [f"| {names[verb.name]} | {cell(verb.summary)} |" for verb in shown]
+    rows += [f"| {names[verb.name]} | {cell(verb.summary)} |" for verb in VERBS]
     return "\n".join(rows)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, get_type_hints
 
 import msgspec
-from msgspec import Meta
 
 from docs.made.markdown import cell
 from sccl import formats
@@ -57,12 +56,9 @@ def _directions(form: Any) -> Iterator[str]:
 def _options(options: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
     hints = get_type_hints(options, include_extras=True)
     for field in msgspec.structs.fields(options):
-        notes = [
-            note.description
-            for note in getattr(hints[field.name], "__metadata__", ())
-            if isinstance(note, Meta) and note.description
-        ]
-        yield f"`{field.name.replace('_', '-')}`", cell(" ".join(notes))
+        notes = getattr(hints[field.name], "__metadata__", ())
+        text = " ".join(note for note in notes if isinstance(note, str))
+        yield f"`{field.name.replace('_', '-')}`", cell(text)
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

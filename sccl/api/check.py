@@ -9,8 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta
-
 from sccl.api.arguments import check_arguments
 from sccl.collectives import misnaming_reason
 from sccl.core.algorithm import KSynchronousPlan
@@ -53,16 +51,11 @@ class ViolationPart(Part, frozen=True, kw_only=True):
     step: int | None = None
     chunk: int | None = None
     rank: Annotated[
-        int | None,
-        Meta(description="Number of a rank, or of a switch (switches are numbered after ranks)."),
+        int | None, "Number of a rank, or of a switch (switches are numbered after ranks)."
     ] = None
-    block: Annotated[
-        int | None, Meta(description="For programs: the thread block, and step is its step.")
-    ] = None
-    link: Annotated[
-        tuple[int, int] | None, Meta(description="For schedules: the link [src, dst].")
-    ] = None
-    tick: Annotated[int | None, Meta(description="For schedules: the time.")] = None
+    block: Annotated[int | None, "For programs: the thread block, and step is its step."] = None
+    link: Annotated[tuple[int, int] | None, "For schedules: the link [src, dst]."] = None
+    tick: Annotated[int | None, "For schedules: the time."] = None
 
 
 class CheckedFilePart(Part, frozen=True, kw_only=True):
@@ -70,29 +63,20 @@ class CheckedFilePart(Part, frozen=True, kw_only=True):
 
     file: FileText
     valid: bool
-    digest_matches: Annotated[
-        bool, Meta(description="Whether the file is unchanged since sccl wrote it.")
-    ] = True
+    digest_matches: Annotated[bool, "Whether the file is unchanged since sccl wrote it."] = True
     collective: str = ""
     topology: str = ""
-    finish_us: Annotated[
-        float | None, Meta(description="For schedules: arrival of the last chunk.")
-    ] = None
+    finish_us: Annotated[float | None, "For schedules: arrival of the last chunk."] = None
     alpha: Annotated[
-        AlphaText | None,
-        Meta(description="For schedules: whether alpha occupies the link or travels."),
+        AlphaText | None, "For schedules: whether alpha occupies the link or travels."
     ] = None
     violations: tuple[ViolationPart, ...]
-    format: Annotated[
-        str | None, Meta(description="Name of its format in 'sccl export'; null: sccl's format.")
-    ] = None
-    about: Annotated[str, Meta(description="Description of a foreign file.")] = ""
-    notes: Annotated[
-        tuple[str, ...], Meta(description="Problems in some runtimes, and assumptions.")
-    ] = ()
-    refused: Annotated[
-        tuple[str, ...], Meta(description="Reason why no runtime accepts it; or empty.")
-    ] = ()
+    format: Annotated[str | None, "Name of its format in 'sccl export'; null: sccl's format."] = (
+        None
+    )
+    about: Annotated[str, "Description of a foreign file."] = ""
+    notes: Annotated[tuple[str, ...], "Problems in some runtimes, and assumptions."] = ()
+    refused: Annotated[tuple[str, ...], "Reason why no runtime accepts it; or empty."] = ()
 
 
 class CheckOutput(Output, frozen=True, kw_only=True):

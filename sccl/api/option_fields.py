@@ -1,8 +1,8 @@
-"""Options as annotated fields of a class, with ranges and help in their ``Meta`` only.
+"""Options as annotated fields of a class, with ranges and help in their annotations only.
 
-A field is ``name: Annotated[type, Meta(ge=..., description=help)] = default``. If the default is no
-value of its own, such as None, ``extra={"default": help}`` describes it. ``extra={"choices":
-words}`` lists the values of a text.
+A field is ``name: Annotated[type, Meta(ge=...), help, default_help] = default``. The last text
+describes a default that is no value of its own, such as None. ``Meta(extra={"choices": words})``
+lists the values of a text.
 """
 
 from __future__ import annotations
@@ -52,22 +52,25 @@ def option_fields(options: type) -> tuple[OptionField, ...]:
 
 
 def _option_field(name: str, hint: Any, default: Any) -> OptionField:
-    meta = msgspec.Meta()
-    if get_origin(hint) is Annotated:
-        hint, meta = get_args(hint)
+    notes = getattr(hint, "__metadata__", ())
+    meta = next((note for note in notes if isinstance(note, msgspec.Meta)), msgspec.Meta())
+    hint = hint.__origin__ if notes else hint
     is_optional = get_origin(hint) in {Union, UnionType}
     if is_optional:
         (hint,) = (part for part in get_args(hint) if part is not NoneType)
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
-    extra = meta.extra or {}
+    texts = (note for note in notes if isinstance(note, str))
+    help_text, default_help, *_ = *texts, "", ""
     return OptionField(
         name=name,
         type=hint,
         is_optional=is_optional,
         default=default,
-        help=meta.description or "",
-        default_help=extra.get("default", ""),
+        help=help_text,
+        default_help=default_help,
         minimum=meta.ge,
-        choices=get_args(hint) if get_origin(hint) is Literal else extra.get("choices", ()),
+        choices=get_args(hint)
+        if get_origin(hint) is Literal
+        else (meta.extra or {}).get("choices", ()),
     )

@@ -28,18 +28,14 @@ def bound(
     problem_options: StepProblemOptions,
     steps: Annotated[
         int | None,
-        typer.Option(
-            help="Also compute the limit of R/C for this S over all k and C; for "
-            "allreduce, a bound for all families."
-        ),
+        "Also compute the limit of R/C for this S over all k and C; for allreduce, a bound for all "
+        "families.",
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(
-            help="Also bound the completion time for this buffer of a rank: sizes and ranges in "
-            "factors of 4, 64KB,1MB..1GB.",
-            show_default="no time",
-        ),
+        "Also bound the completion time for this buffer of a rank: sizes and ranges in factors of "
+        "4, 64KB,1MB..1GB.",
+        "no time",
     ] = None,
     timeout: options.LimitTimeout = None,
     json: options.Json = False,

@@ -26,12 +26,9 @@ def check(
     *,
     costs: Annotated[
         Path | None,
-        typer.Option(
-            help="Table of costs of training plans ('sccl train plan --costs'); times are "
-            "derived from it.",
-            show_default="times are not verified",
-            autocompletion=options.complete_file,
-        ),
+        "Table of costs of training plans ('sccl train plan --costs'); times are derived from it.",
+        "times are not verified",
+        options.complete_file,
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 Size = Annotated[
     str,
-    typer.Option(
-        help="Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB (1MB is 10^6 "
-        "bytes, 1MiB or 1M is 2^20)."
-    ),
+    "Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB (1MB is 10^6 bytes, 1MiB or "
+    "1M is 2^20).",
 ]
 Files = Annotated[
     list[Path] | None,
@@ -47,45 +45,28 @@ Files = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Methods to include: pareto, limits, limits-time ('synth fastest'), taccl, tacos, "
-        "teccl, gathered, or classical algorithms ('sccl synth list'). Repeatable."
-    ),
+    "Methods to include: pareto, limits, limits-time ('synth fastest'), taccl, tacos, teccl, "
+    "gathered, or classical algorithms ('sccl synth list'). Repeatable.",
 ]
-Without = Annotated[list[str] | None, typer.Option(help="Methods to exclude. Repeatable.")]
+Without = Annotated[list[str] | None, "Methods to exclude. Repeatable."]
 Alpha = Annotated[
     AlphaModel,
-    typer.Option(
-        help="Alpha model: travels or occupies. With travels a chunk arrives "
-        "alpha later, with occupies the link is busy during alpha."
-    ),
+    "Alpha model: travels or occupies. With travels a chunk arrives alpha later, with occupies the "
+    "link is busy during alpha.",
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(
-        help="Seconds for each synthesizer, for all sizes together.",
-        show_default="none: a fixed budget of deterministic work",
-    ),
+    "Seconds for each synthesizer, for all sizes together.",
+    "none: a fixed budget of deterministic work",
 ]
-Seed = Annotated[int, typer.Option(help="Seed of the synthesizers.")]
-Plot = Annotated[
-    Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
-]
+Seed = Annotated[int, "Seed of the synthesizers."]
+Plot = Annotated[Path | None, "Picture: .html, .svg, .png, or .pdf."]
 Measure = Annotated[
     TimeMeasure,
-    typer.Option(
-        "--what",
-        help="Vertical axis of --plot: completion time / lower bound (ratio), gap in percent, "
-        "time in microseconds, or buffer size / time (bandwidth).",
-    ),
+    "Vertical axis of --plot: completion time / lower bound (ratio), gap in percent, time in "
+    "microseconds, or buffer size / time (bandwidth).",
 ]
-Tuner = Annotated[
-    Path | None,
-    typer.Option(
-        help="File for NCCL's tuner plugin: NCCL's best algorithm by size.",
-        show_default=False,
-    ),
-]
+Tuner = Annotated[Path | None, "File for NCCL's tuner plugin: NCCL's best algorithm by size."]
 Directory = Annotated[
     Path | None,
     typer.Option(

@@ -41,10 +41,8 @@ def export(
     ],
     size: Annotated[
         str | None,
-        typer.Option(
-            help="Buffer of a rank's C chunks in bytes, for formats that contain bytes: 1MB "
-            "(10^6), 1MiB (2^20)."
-        ),
+        "Buffer of a rank's C chunks in bytes, for formats that contain bytes: 1MB (10^6), 1MiB "
+        "(2^20).",
     ] = None,
     option_texts: Annotated[
         list[str] | None,

@@ -35,10 +35,8 @@ CertifyDir = Annotated[
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option(
-        help="Picture of the frontier and of times by buffer size: .html, .svg, .png, .pdf "
-        "(more charts: 'sccl plot')."
-    ),
+    "Picture of the frontier and of times by buffer size: .html, .svg, .png, .pdf (more charts: "
+    "'sccl plot').",
 ]
 
 

@@ -19,10 +19,7 @@ def import_(
         Path, typer.Argument(metavar="FILE", help="Algorithm or program of another tool.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the algorithm.")],
-    topo: Annotated[
-        str | None,
-        typer.Option(help="Machine of the algorithm.", show_default="of the links that it uses"),
-    ] = None,
+    topo: Annotated[str | None, "Machine of the algorithm.", "of the links that it uses"] = None,
     json: options.Json = False,
 ) -> None:
     """Convert another tool's algorithm or program into one of sccl's own.

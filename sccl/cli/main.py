@@ -125,7 +125,6 @@ def _stub(verb: Verb) -> TyperCommand:
         verb.name.split()[-1],
         callback=None,
         help=verb.summary,
-        hidden=verb.is_hidden,
         rich_markup_mode=None,
         rich_help_panel=None if " " in verb.name else verb.panel,
     )
@@ -156,7 +155,7 @@ def load_verb(verb: Verb) -> TyperCommand:
     typer_app.command(name=verb.name.split()[-1], cls=VerbCommand)(handler)
     command = typer.main.get_command(typer_app)
     assert isinstance(command, VerbCommand)
-    command.name, command.hidden = verb.name.split()[-1], verb.is_hidden
+    command.name = verb.name.split()[-1]
     arrange_help(command, verb)
     return command
 

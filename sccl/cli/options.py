@@ -27,39 +27,22 @@ Plans = Annotated[
         show_default=False,
     ),
 ]
-Chunks = Annotated[int, typer.Option(help="C, number of chunks of each rank (the paper's count).")]
-Steps = Annotated[int, typer.Option(help="S, number of steps.")]
-Rounds = Annotated[int, typer.Option(help="R, number of rounds of all steps.")]
+Chunks = Annotated[int, "C, number of chunks of each rank (the paper's count)."]
+Steps = Annotated[int, "S, number of steps."]
+Rounds = Annotated[int, "R, number of rounds of all steps."]
 MaxSteps = Annotated[
-    int | None,
-    typer.Option(
-        help="Largest S.",
-        show_default="3 above the latency bound; for allreduce, 3 above that of each half",
-    ),
+    int | None, "Largest S.", "3 above the latency bound; for allreduce, 3 above that of each half"
 ]
 BySketch = Annotated[
     Path | None,
-    typer.Option(
-        "--sketch",
-        help="Communication sketch that restricts the links ('sccl doctor schema sketch', or one "
-        "of TACCL's).",
-        show_default=False,
-    ),
+    "Communication sketch that restricts the links ('sccl doctor schema sketch', or one of "
+    "TACCL's).",
 ]
 SketchedChunks = Annotated[
-    int | None,
-    typer.Option(
-        "--chunks",
-        help="Chunks per part that a rank sends or receives.",
-        show_default="the sketch's, else 1",
-    ),
+    int | None, "Chunks per part that a rank sends or receives.", "the sketch's, else 1"
 ]
 Size = Annotated[
-    str | None,
-    typer.Option(
-        help="Buffer of a rank: 64KiB (binary), 62.5MB (decimal), or bytes.",
-        show_default="the sketch's",
-    ),
+    str | None, "Buffer of a rank: 64KiB (binary), 62.5MB (decimal), or bytes.", "the sketch's"
 ]
 Seed = Annotated[
     int, typer.Option(min=0, help="Seed; the same seed and budget give the same schedule.")
@@ -68,42 +51,17 @@ Budget = Annotated[
     float,
     typer.Option(min=0, help="Budget of the search; 1 takes some seconds."),
 ]
-Deadline = Annotated[
-    float | None,
-    typer.Option(help="Seconds after which the best schedule so far is returned."),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(help="Seconds per query. After a timeout the candidate stays open."),
-]
+Deadline = Annotated[float | None, "Seconds after which the best schedule so far is returned."]
+Timeout = Annotated[float | None, "Seconds per query. After a timeout the candidate stays open."]
 SweepTimeout = Annotated[
-    float | None,
-    typer.Option(
-        help="Seconds per query. After a timeout the candidate stays open.", show_default="60"
-    ),
+    float | None, "Seconds per query. After a timeout the candidate stays open.", "60"
 ]
 LimitTimeout = Annotated[
-    float | None,
-    typer.Option(
-        help="Seconds for each S.",
-        show_default="none: a fixed budget of deterministic work",
-    ),
+    float | None, "Seconds for each S.", "none: a fixed budget of deterministic work"
 ]
-AlphaUs = Annotated[
-    float | None,
-    typer.Option(
-        help="Latency of a step in microseconds.",
-        show_default="the machine's",
-    ),
-]
-GbPerS = Annotated[
-    float | None,
-    typer.Option(
-        help="Bandwidth of a lane in 10^9 bytes/s.",
-        show_default="the machine's",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
+AlphaUs = Annotated[float | None, "Latency of a step in microseconds.", "the machine's"]
+GbPerS = Annotated[float | None, "Bandwidth of a lane in 10^9 bytes/s.", "the machine's"]
+Json = Annotated[bool, "Print JSON on stdout, for scripts."]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File for the result.")]
 
 T = TypeVar("T")
@@ -179,8 +137,7 @@ def option_parameter(option: OptionField, **more: Any) -> Parameter:
     elif issubclass(kind, msgspec.Struct):
         kind = Path
     hint = kind | None if option.is_optional else kind
-    flag = "--" + option.name.replace("_", "-")
-    names = (flag,) if kind is bool and default is False else ()  # without the opposite flag
+    names = _flag_names(option.name, kind, default)
     text = typer.Option(*names, help=option.help, show_default=option.default_help or True, **more)
     return Parameter(
         option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, text]
@@ -229,22 +186,43 @@ def flatten_options(verb: Callable[..., T]) -> Callable[..., T]:
 
 def _group_parameters(group: Any) -> tuple[Parameter, ...]:
     """Return the options of a class, with Typer's help or that of its fields."""
-    hints = get_type_hints(group, include_extras=True)
-    is_described = any(
-        isinstance(part, msgspec.Meta) for hint in hints.values() for part in get_args(hint)[1:]
-    )
-    if not is_described:
+    if group.__module__.startswith("sccl.cli."):
         return tuple(_parameters(group))
     return tuple(option_parameter(field, min=field.minimum) for field in option_fields(group))
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a verb or a group of options, with resolved type hints."""
+    """Return the parameters of a verb or a group of options, with Typer's options in their hints.
+
+    Hints are ``Annotated[type, help, default_help, completer]``, the last two optional.
+    """
     hints = get_type_hints(function, include_extras=True)
     return [
-        parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
+        parameter.replace(
+            annotation=_typer_hint(hints[name], parameter), kind=Parameter.KEYWORD_ONLY
+        )
         for name, parameter in inspect.signature(function).parameters.items()
     ]
+
+
+def _typer_hint(hint: Any, parameter: Parameter) -> Any:
+    notes = getattr(hint, "__metadata__", ())
+    texts = [note for note in notes if isinstance(note, str)]
+    if not texts:
+        return hint
+    names = _flag_names(parameter.name, hint.__origin__, parameter.default)
+    option = typer.Option(
+        *names,
+        help=texts[0],
+        show_default=texts[1] if len(texts) > 1 else True,
+        autocompletion=next(filter(callable, notes), None),
+    )
+    return Annotated[hint.__origin__, option]
+
+
+def _flag_names(name: str, kind: Any, default: object) -> tuple[str, ...]:
+    """Return the name of a flag, which has no opposite. Other options get theirs from Typer."""
+    return ("--" + name.replace("_", "-"),) if kind is bool and default is False else ()
 
 
 # --- completion in shells ------------------------------------------------------------------------

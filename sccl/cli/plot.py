@@ -45,10 +45,8 @@ def plot(
     ] = None,
     what: Annotated[
         ChartKind | None,
-        typer.Option(
-            help="Kind of chart.",
-            show_default="frontier, utilisation, topology, or timeline, by the kind of FILE",
-        ),
+        "Kind of chart.",
+        "frontier, utilisation, topology, or timeline, by the kind of FILE",
     ] = None,
     alpha_us: options.AlphaUs = None,
     gb_per_s: options.GbPerS = None,

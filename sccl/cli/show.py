@@ -34,18 +34,12 @@ def show(
     files: options.Plans,
     timeline: Annotated[
         Path | None,
-        typer.Option(
-            help="File for the start and end of each part of a training plan ('sccl doctor schema "
-            "timeline').",
-            show_default="not written",
-        ),
+        "File for the start and end of each part of a training plan ('sccl doctor schema "
+        "timeline').",
+        "not written",
     ] = None,
-    chunk: Annotated[
-        int | None, typer.Option(help="Extract the transfers of this chunk.", show_default="all")
-    ] = None,
-    rank: Annotated[
-        int | None, typer.Option(help="Extract the transfers of this rank.", show_default="all")
-    ] = None,
+    chunk: Annotated[int | None, "Extract the transfers of this chunk.", "all"] = None,
+    rank: Annotated[int | None, "Extract the transfers of this rank.", "all"] = None,
     from_us: Annotated[
         float | None, typer.Option(min=0, help="Start of the extracted interval in microseconds.")
     ] = None,

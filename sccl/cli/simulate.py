@@ -40,27 +40,20 @@ Files = Annotated[
 ]
 Topo = Annotated[
     str | None,
-    typer.Option(
-        help="Machine of programs: a name or a .json file.",
-        show_default="the one that they name",
-        autocompletion=options.complete_topology,
-    ),
+    "Machine of programs: a name or a .json file.",
+    "the one that they name",
+    options.complete_topology,
 ]
 Size = Annotated[
     str | None,
-    typer.Option(
-        help="Buffer of C chunks in bytes: 64KiB (binary), 1GB (decimal), or sizes and ranges in "
-        "factors of 4, 64KB,1MB..1GB.",
-        show_default="1MiB; for a schedule, its own size",
-    ),
+    "Buffer of C chunks in bytes: 64KiB (binary), 1GB (decimal), or sizes and ranges in factors of "
+    "4, 64KB,1MB..1GB.",
+    "1MiB; for a schedule, its own size",
 ]
 Alpha = Annotated[
     AlphaModel | None,
-    typer.Option(
-        help="Alpha model: travels (chunk arrives alpha later) or occupies (link is busy "
-        "during alpha).",
-        show_default="travels; of schedules their own",
-    ),
+    "Alpha model: travels (chunk arrives alpha later) or occupies (link is busy during alpha).",
+    "travels; of schedules their own",
 ]
 Steps = Annotated[
     StepAlignment | None,
@@ -71,27 +64,14 @@ Steps = Annotated[
         show_default="pipelined; schedules and programs have their own times",
     ),
 ]
-AlphaUs = Annotated[
-    float | None,
-    typer.Option(help="Latency of every link in microseconds.", show_default="the machine's"),
-]
-GbPerS = Annotated[
-    float | None,
-    typer.Option(help="Bandwidth of every lane in 10^9 bytes/s.", show_default="the machine's"),
-]
-Together = Annotated[
-    bool,
-    typer.Option(
-        "--together", help="Run all FILEs at the same time on the machine that they share."
-    ),
-]
+AlphaUs = Annotated[float | None, "Latency of every link in microseconds.", "the machine's"]
+GbPerS = Annotated[float | None, "Bandwidth of every lane in 10^9 bytes/s.", "the machine's"]
+Together = Annotated[bool, "Run all FILEs at the same time on the machine that they share."]
 
 Plot = Annotated[
     Path | None,
-    typer.Option(
-        help="Picture: .html, .svg, .png, or .pdf. One simulation: load of links over "
-        "time; several files: utilization; several sizes: times.",
-    ),
+    "Picture: .html, .svg, .png, or .pdf. One simulation: load of links over time; several files: "
+    "utilization; several sizes: times.",
 ]
 
 

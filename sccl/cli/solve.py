@@ -44,11 +44,8 @@ def solve(
     output: options.Output = None,
     smt2: Annotated[
         Path | None,
-        typer.Option(
-            help="File for the formula (SMT-LIB 2, QF_LIA, SCCL section 3.4), which is then not "
-            "solved; '-': standard output.",
-            show_default=False,
-        ),
+        "File for the formula (SMT-LIB 2, QF_LIA, SCCL section 3.4), which is then not solved; "
+        "'-': standard output.",
     ] = None,
     json: options.Json = False,
 ) -> None:

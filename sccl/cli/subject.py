@@ -27,30 +27,21 @@ if TYPE_CHECKING:
 
 Collective = Annotated[
     str | None,
-    typer.Option(
-        help="allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, "
-        "or a .json file that defines yours. alltoall@0-3/4-7 runs it in groups of ranks (see "
-        "--groups), allgather@0-3+alltoall@4-7 runs two at once. Required, unless --groups is a "
-        "file with a collective for each group.",
-        show_default=False,
-        autocompletion=options.complete_collective,
-    ),
+    "allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, or a .json "
+    "file that defines yours. alltoall@0-3/4-7 runs it in groups of ranks (see --groups), "
+    "allgather@0-3+alltoall@4-7 runs two at once. Required, unless --groups is a file with a "
+    "collective for each group.",
+    options.complete_collective,
 ]
 Topo = Annotated[
     str,
-    typer.Option(
-        help="Machine: a name such as dgx1 or torus:4x4 ('sccl topo list'), or a .json file.",
-        autocompletion=options.complete_topology,
-    ),
+    "Machine: a name such as dgx1 or torus:4x4 ('sccl topo list'), or a .json file.",
+    options.complete_topology,
 ]
 TopoOrProfile = Annotated[
     str | None,
-    typer.Option(
-        "--topo",
-        help="Machine: a name such as ndv2x2 ('sccl topo list') or a .json file.",
-        show_default=False,
-        autocompletion=options.complete_topology,
-    ),
+    "Machine: a name such as ndv2x2 ('sccl topo list') or a .json file.",
+    options.complete_topology,
 ]
 TacclTopology = Annotated[
     Path | None,
@@ -74,13 +65,9 @@ Routed = Annotated[
 ]
 CountsFile = Annotated[
     Path | None,
-    typer.Option(
-        "--counts",
-        help="File of element counts for allgatherv, alltoallv (one row per rank), "
-        "gatherv, reducescatterv, scatterv. --size is then the size of one element.",
-        show_default=False,
-        autocompletion=options.complete_file,
-    ),
+    "File of element counts for allgatherv, alltoallv (one row per rank), gatherv, reducescatterv, "
+    "scatterv. --size is then the size of one element.",
+    options.complete_file,
 ]
 RefusedCounts = Annotated[
     Path | None,

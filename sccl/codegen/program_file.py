@@ -28,6 +28,7 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import is_folder, path_exists, read_text
 from sccl.core.files.json_text import digest, file_kind, parse
 from sccl.core.files.kinds import PROGRAM
+from sccl.core.files.outputs import build_output
 from sccl.core.files.programs import (
     BlockWire,
     CollectiveProgramsWire,
@@ -86,29 +87,15 @@ def _lowered_to_wire(lowered: LoweredAlgorithm) -> LoweredWire:
 
 
 def _program_to_wire(program: Program) -> ProgramWire:
-    return ProgramWire(
-        steps=program.steps,
-        landing=program.landing.value,
-        parts=program.layout.parts,
-        scratch_slots=program.scratch_slots,
-        flags=program.flags,
-        ranks=tuple(
-            RankProgramWire(
-                scratch_slots=rank_program.scratch_slots,
-                flags=rank_program.flags,
-                saves=rank_program.saves,
-                blocks=tuple(
-                    BlockWire(
-                        send_peer=block.send_peer,
-                        recv_peer=block.recv_peer,
-                        instructions=tuple(map(_instruction_row, block.instructions)),
-                    )
-                    for block in rank_program.blocks
-                ),
-            )
-            for rank_program in program.ranks
-        ),
-    )
+    def rank_wire(rank: RankProgram) -> RankProgramWire:
+        blocks = (
+            build_output(BlockWire, block, instructions=map(_instruction_row, block.instructions))
+            for block in rank.blocks
+        )
+        return build_output(RankProgramWire, rank, blocks=blocks)
+
+    parts, ranks = program.layout.parts, map(rank_wire, program.ranks)
+    return build_output(ProgramWire, program, parts=parts, ranks=ranks)
 
 
 def _instruction_row(line: Instruction) -> InstructionRow:

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.codegen.project_writer import generate, write_project
 from sccl.codegen.targets.codegen_options import CodegenOptions
 from sccl.core.algorithm import Algorithm
@@ -37,7 +35,7 @@ class CodegenOutput(Output, frozen=True, kw_only=True):
     ranks: Count
     algorithms: Count
     collectives: tuple[str, ...]
-    files: Annotated[tuple[str, ...], Meta(description="Names of the written files.")]
+    files: Annotated[tuple[str, ...], "Names of the written files."]
 
 
 @dataclass(frozen=True, slots=True)

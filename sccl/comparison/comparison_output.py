@@ -27,7 +27,7 @@ class StandingPart(Part, frozen=True, kw_only=True):
     time_us: float
     algorithm_gb_per_s: GbPerS
     gap: Gap
-    plan: Annotated[str, Meta(description="Description of its fastest plan.")]
+    plan: Annotated[str, "Description of its fastest plan."]
 
 
 class ComparedSystemPart(Part, frozen=True, kw_only=True):
@@ -35,31 +35,22 @@ class ComparedSystemPart(Part, frozen=True, kw_only=True):
 
     name: str
     what: Literal["synthesiser", "baseline", "file"]
-    about: Annotated[str, Meta(description="Source or description, in one line.")]
-    seconds: Annotated[
-        Seconds, Meta(description="Seconds of its synthesis, which differ between runs.")
-    ]
-    times: Annotated[
-        tuple[StandingPart, ...],
-        Meta(description="Results by size, for the sizes that it supports."),
-    ]
-    why: Annotated[str, Meta(description="Reason why some or all sizes are missing; or empty.")]
+    about: Annotated[str, "Source or description, in one line."]
+    seconds: Annotated[Seconds, "Seconds of its synthesis, which differ between runs."]
+    times: Annotated[tuple[StandingPart, ...], "Results by size, for the sizes that it supports."]
+    why: Annotated[str, "Reason why some or all sizes are missing; or empty."]
 
 
 class ComparedSizePart(Part, frozen=True, kw_only=True):
     """The fastest system at a size."""
 
-    size_bytes: Annotated[Count, Meta(description="Size of a rank's buffer, L.")]
-    bound_us: Annotated[float, Meta(description="Lower bound for all chunkings.")]
+    size_bytes: Annotated[Count, "Size of a rank's buffer, L."]
+    bound_us: Annotated[float, "Lower bound for all chunkings."]
     bound_by: Annotated[
-        Literal["cuts", "prices"],
-        Meta(description="Proof: cuts of the machine and R/C, or prices of links in time."),
+        Literal["cuts", "prices"], "Proof: cuts of the machine and R/C, or prices of links in time."
     ]
     winner: Annotated[
-        str | None,
-        Meta(
-            description="Fastest system, the first of several equals; null: no system has a plan."
-        ),
+        str | None, "Fastest system, the first of several equals; null: no system has a plan."
     ]
     time_us: float | None
     algorithm_gb_per_s: GbPerS | None
@@ -74,13 +65,13 @@ class CompareOutput(Output, frozen=True, kw_only=True):
     kind: Literal["compare"] = "compare"
     collective: str
     topology: str
-    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
-    seed: Annotated[int, Meta(ge=0)]
+    alpha: Annotated[AlphaText, "Whether alpha occupies the link or travels."]
+    seed: Count
     sizes: tuple[ComparedSizePart, ...]
     systems: tuple[ComparedSystemPart, ...]
-    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
+    ended: Annotated[str, "Reason why it ended early; or empty."]
     plot: FileText | None
-    tuner: Annotated[TunerPart | None, Meta(description="Rules for NCCL's tuner, if asked for.")]
+    tuner: Annotated[TunerPart | None, "Rules for NCCL's tuner, if asked for."]
 
 
 def compare_output(

@@ -17,8 +17,6 @@ from fractions import Fraction
 from itertools import product
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.collectives import named_spec
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText, FractionText, Part
@@ -46,13 +44,11 @@ _DEPTH = 6
 class DesignPart(Part, frozen=True, kw_only=True):
     """A network."""
 
-    name: Annotated[
-        str, Meta(description="Name for 'sccl topo show'; for allreduce, one entry per algorithm.")
-    ]
+    name: Annotated[str, "Name for 'sccl topo show'; for allreduce, one entry per algorithm."]
     steps: Count
-    bandwidth: Annotated[FractionText, Meta(description="R/C attained with this number of steps.")]
-    by: Annotated[str, Meta(description="Algorithm or construction that attains it.")]
-    best: Annotated[bool, Meta(description="Whether no other listed network dominates it.")]
+    bandwidth: Annotated[FractionText, "R/C attained with this number of steps."]
+    by: Annotated[str, "Algorithm or construction that attains it."]
+    best: Annotated[bool, "Whether no other listed network dominates it."]
 
 
 class DesignOutput(Output, frozen=True, kw_only=True):
@@ -63,15 +59,13 @@ class DesignOutput(Output, frozen=True, kw_only=True):
     ranks: Count
     degree: Count
     seed: int
-    moore_steps: Annotated[
-        int, Meta(ge=0, description="Lower bound on the steps of networks of this size.")
-    ]
-    bandwidth: Annotated[FractionText, Meta(description="Lower bound on R/C for such networks.")]
-    networks: Annotated[tuple[DesignPart, ...], Meta(description="By steps, then by R/C.")]
-    tried: Annotated[int, Meta(ge=0, description="Number of evaluated networks.")]
-    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
-    file: Annotated[FileText | None, Meta(description="The network that was written.")] = None
-    picture: Annotated[FileText | None, Meta(description="The picture, if any.")] = None
+    moore_steps: Annotated[Count, "Lower bound on the steps of networks of this size."]
+    bandwidth: Annotated[FractionText, "Lower bound on R/C for such networks."]
+    networks: Annotated[tuple[DesignPart, ...], "By steps, then by R/C."]
+    tried: Annotated[Count, "Number of evaluated networks."]
+    ended: Annotated[str, "Reason why it ended early; or empty."]
+    file: Annotated[FileText | None, "The network that was written."] = None
+    picture: Annotated[FileText | None, "The picture, if any."] = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

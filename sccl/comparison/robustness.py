@@ -14,7 +14,6 @@ from fractions import Fraction
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
 
 from sccl.collectives import Spec, collective_names, remove_rank
 from sccl.core.files.outputs import Output, build_output, question_digests
@@ -90,31 +89,24 @@ class ReachedPart(Part, frozen=True, kw_only=True):
     """A point of the frontier, after a failure or before any."""
 
     steps: Count
-    bandwidth: Annotated[FractionText, Meta(description="R/C, or the limit that it approaches.")]
-    chunks: Annotated[int | None, Meta(description="C; null: unknown.")]
+    bandwidth: Annotated[FractionText, "R/C, or the limit that it approaches."]
+    chunks: Annotated[int | None, "C; null: unknown."]
     rounds: int | None
-    proved: Annotated[bool, Meta(description="Whether no algorithm of its family dominates it.")]
+    proved: Annotated[bool, "Whether no algorithm of its family dominates it."]
     rests_on: Annotated[
-        tuple[str, ...],
-        Meta(description="Origins, other than this process, of the refutations in its proof."),
+        tuple[str, ...], "Origins, other than this process, of the refutations in its proof."
     ] = ()
 
 
 class SurvivedPart(Part, frozen=True, kw_only=True):
     """The result after a failure, or of the intact machine."""
 
-    failed: Annotated[str, Meta(description="Failed links or ranks; empty: none.")]
-    alike: Annotated[
-        tuple[str, ...], Meta(description="Other failures with the same result, by symmetry.")
-    ]
-    points: Annotated[
-        tuple[ReachedPart, ...], Meta(description="The frontier, by ascending S; empty: none.")
-    ] = ()
-    slowdown: Annotated[
-        float | None, Meta(description="Lowest R/C divided by that of the whole machine.")
-    ] = None
-    undecided: Annotated[bool, Meta(description="Whether some candidate stayed open.")] = False
-    why: Annotated[str, Meta(description="Reason why there is no algorithm; or empty.")]
+    failed: Annotated[str, "Failed links or ranks; empty: none."]
+    alike: Annotated[tuple[str, ...], "Other failures with the same result, by symmetry."]
+    points: Annotated[tuple[ReachedPart, ...], "The frontier, by ascending S; empty: none."] = ()
+    slowdown: Annotated[float | None, "Lowest R/C divided by that of the whole machine."] = None
+    undecided: Annotated[bool, "Whether some candidate stayed open."] = False
+    why: Annotated[str, "Reason why there is no algorithm; or empty."]
     seconds: Seconds
 
 
@@ -124,11 +116,9 @@ class RobustOutput(Output, frozen=True, kw_only=True):
     kind: Literal["robust"] = "robust"
     topology: str
     collective: str
-    cases: Annotated[
-        tuple[SurvivedPart, ...], Meta(description="The whole machine, then failures, worst first.")
-    ]
-    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
-    file: Annotated[FileText | None, Meta(description="The picture, if any.")] = None
+    cases: Annotated[tuple[SurvivedPart, ...], "The whole machine, then failures, worst first."]
+    ended: Annotated[str, "Reason why it ended early; or empty."]
+    file: Annotated[FileText | None, "The picture, if any."] = None
 
 
 @dataclass(frozen=True, slots=True)

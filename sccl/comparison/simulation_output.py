@@ -27,80 +27,61 @@ class SimulatedPart(Part, frozen=True, kw_only=True):
     """A collective that ran, alone or with others."""
 
     file: FileText
-    program: Annotated[
-        str | None, Meta(description="Program of the file; null: the file is not a program.")
-    ]
+    program: Annotated[str | None, "Program of the file; null: the file is not a program."]
     collective: str
     topology: str
-    chunks: Annotated[int, Meta(ge=1, description="C.")]
-    size_bytes: Annotated[int, Meta(ge=1, description="L, the size of C chunks.")]
-    chunk_bytes: Annotated[
-        int | None, Meta(description="Size of every chunk, rounded up; null: they differ.")
-    ]
+    chunks: Annotated[int, Meta(ge=1), "C."]
+    size_bytes: Annotated[int, Meta(ge=1), "L, the size of C chunks."]
+    chunk_bytes: Annotated[int | None, "Size of every chunk, rounded up; null: they differ."]
     messages: Count
-    finish_us: Annotated[float, Meta(ge=0, description="Arrival of its last chunk.")]
-    algorithm_gb_per_s: Annotated[float, Meta(ge=0, description="L / finish, 10^9 bytes/s.")]
-    bound_us: Annotated[
-        float | None, Meta(description="Lower bound on its completion time; null: unknown.")
-    ]
-    bound: Annotated[str, Meta(description="Proof of the bound, or the reason why there is none.")]
-    gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
+    finish_us: Annotated[float, Meta(ge=0), "Arrival of its last chunk."]
+    algorithm_gb_per_s: Annotated[float, Meta(ge=0), "L / finish, 10^9 bytes/s."]
+    bound_us: Annotated[float | None, "Lower bound on its completion time; null: unknown."]
+    bound: Annotated[str, "Proof of the bound, or the reason why there is none."]
+    gap: Annotated[float | None, "finish_us / bound_us - 1."]
 
 
 class BusiestPart(Part, frozen=True, kw_only=True):
     """The busiest link. Of equally busy links it is the first."""
 
-    link: Annotated[tuple[int, int], Meta(description="[src, dst].")]
+    link: Annotated[tuple[int, int], "[src, dst]."]
     busy_us: Us
     busy: Share
-    bytes: Annotated[int, Meta(ge=0, description="Bytes that it carried.")]
+    bytes: Annotated[Count, "Bytes that it carried."]
 
 
 class PathPart(Part, frozen=True, kw_only=True):
     """A transfer on the critical path: all later transfers of the path wait for it."""
 
     file: FileText
-    chunk: Annotated[int, Meta(ge=0)]
-    link: Annotated[tuple[int, int], Meta(description="[src, dst].")]
-    ready_us: Annotated[float, Meta(description="Time when it entered the link's queue.")]
-    start_us: Annotated[float, Meta(description="Time when the link started it.")]
-    until_us: Annotated[
-        float, Meta(description="Start of the next transfer on the path, or the end.")
-    ]
+    chunk: Count
+    link: Annotated[tuple[int, int], "[src, dst]."]
+    ready_us: Annotated[float, "Time when it entered the link's queue."]
+    start_us: Annotated[float, "Time when the link started it."]
+    until_us: Annotated[float, "Start of the next transfer on the path, or the end."]
     waited_for: Annotated[
         WaitedFor,
-        Meta(
-            description="Last event that this transfer waited for. Except for release, it "
-            "belongs to the previous transfer on the path. release: none. arrival: its data "
-            "arrived. barrier: the previous step ended. start: it started and freed a buffer or "
-            "the thread block. onward: it "
-            "passed the previous link of the same route. link: it left the link. limit: "
-            "it freed a budget or a place in a switch. order: it started first on a link, "
-            "budget or switch."
-        ),
+        "Last event that this transfer waited for. Except for release, it belongs to the previous "
+        "transfer on the path. release: none. arrival: its data arrived. barrier: the previous "
+        "step ended. start: it started and freed a buffer or the thread block. onward: it passed "
+        "the previous link of the same route. link: it left the link. limit: it freed a budget or "
+        "a place in a switch. order: it started first on a link, budget or switch.",
     ]
-    with_chunks: Annotated[
-        tuple[int, ...], Meta(description="Chunks that it carries together with this one.")
-    ] = ()
+    with_chunks: Annotated[tuple[int, ...], "Chunks that it carries together with this one."] = ()
 
 
 class RunPart(Part, frozen=True, kw_only=True):
     """A simulation."""
 
-    collectives: Annotated[
-        tuple[SimulatedPart, ...], Meta(description="Plans that ran at the same time.")
-    ]
-    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
+    collectives: Annotated[tuple[SimulatedPart, ...], "Plans that ran at the same time."]
+    alpha: Annotated[AlphaText, "Whether alpha occupies the link or travels."]
     stepping: Annotated[
         Literal["pipelined", "barrier"] | None,
-        Meta(
-            description="Start of sends. pipelined: when their data arrive, in the order of steps "
-            "on each link. barrier: when the previous step ends. null: schedules and "
-            "programs have their own times."
-        ),
+        "Start of sends. pipelined: when their data arrive, in the order of steps on each link. "
+        "barrier: when the previous step ends. null: schedules and programs have their own times.",
     ]
-    finish_us: Annotated[float, Meta(ge=0, description="Arrival of the last chunk of all plans.")]
-    utilisation: Annotated[Share, Meta(description="Average over all links.")]
+    finish_us: Annotated[float, Meta(ge=0), "Arrival of the last chunk of all plans."]
+    utilisation: Annotated[Share, "Average over all links."]
     busiest: BusiestPart | None
     critical_path: tuple[PathPart, ...]
 
@@ -109,12 +90,8 @@ class SimulateOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl simulate'."""
 
     kind: Literal["simulate"] = "simulate"
-    alpha_us: Annotated[
-        float | None, Meta(description="Latency of all links; null: the machine's.")
-    ]
-    gb_per_s: Annotated[
-        float | None, Meta(description="Bandwidth of all lanes; null: the machine's.")
-    ]
+    alpha_us: Annotated[float | None, "Latency of all links; null: the machine's."]
+    gb_per_s: Annotated[float | None, "Bandwidth of all lanes; null: the machine's."]
     runs: tuple[RunPart, ...]
     plot: FileText | None
 

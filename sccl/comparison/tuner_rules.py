@@ -9,8 +9,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
-from msgspec import Meta
-
 from sccl.comparison.comparison import Comparison, ContenderResult, compare
 from sccl.comparison.contender_selection import build_contenders
 from sccl.comparison.contenders import ComparisonProblem
@@ -52,8 +50,8 @@ class TunerPart(Part, frozen=True, kw_only=True):
     """Rules for NCCL's tuner."""
 
     file: FileText
-    command: Annotated[str, Meta(description="Command that uses them, with nccl-tests.")]
-    notes: Annotated[tuple[str, ...], Meta(description="Assumptions, and faster contenders.")]
+    command: Annotated[str, "Command that uses them, with nccl-tests."]
+    notes: Annotated[tuple[str, ...], "Assumptions, and faster contenders."]
 
 
 @dataclass(frozen=True, slots=True)

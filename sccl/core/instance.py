@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
 
-from msgspec import Meta
-
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError, TopologyError
@@ -133,26 +131,18 @@ class SweepRange:
 
     k: Annotated[
         int | None,
-        Meta(
-            description="Largest number of extra rounds: R <= S + k.",
-            extra={"default": "5, or more if the bandwidth bound needs more"},
-        ),
+        "Largest number of extra rounds: R <= S + k.",
+        "5, or more if the bandwidth bound needs more",
     ] = None
     max_steps: Annotated[
         int | None,
-        Meta(
-            description="Largest S.",
-            extra={
-                "default": "3 above the latency bound; for allreduce, 3 above that of each half"
-            },
-        ),
+        "Largest S.",
+        "3 above the latency bound; for allreduce, 3 above that of each half",
     ] = None
     max_chunks: Annotated[
         int | None,
-        Meta(
-            description="Largest C. An allreduce is then searched as two halves only.",
-            extra={"default": "any that the bandwidth bound allows"},
-        ),
+        "Largest C. An allreduce is then searched as two halves only.",
+        "any that the bandwidth bound allows",
     ] = None
 
     def __post_init__(self) -> None:

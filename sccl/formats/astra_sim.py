@@ -20,8 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import CollectiveError, ParameterError
@@ -67,10 +65,8 @@ class AstraOptions(MessageOptions, frozen=True, kw_only=True):
 
     network: Annotated[
         _Networks,
-        Meta(
-            description="Network of the simulator: auto (chosen by the machine), Ring, "
-            "FullyConnected, Switch, or ns3 for its ns-3 binary."
-        ),
+        "Network of the simulator: auto (chosen by the machine), Ring, FullyConnected, Switch, or "
+        "ns3 for its ns-3 binary.",
     ] = "auto"
 
 

@@ -82,28 +82,19 @@ class Transport(StrEnum):
 class MscclOptions(FormatOptions, frozen=True, kw_only=True):
     """The options of the format."""
 
-    dialect: Annotated[
-        Dialect, Meta(description="Runtime for which it is written: msccl, azure, or rccl.")
-    ] = Dialect.RCCL
+    dialect: Annotated[Dialect, "Runtime for which it is written: msccl, azure, or rccl."] = (
+        Dialect.RCCL
+    )
     protocol: Annotated[
-        Transport,
-        Meta(description="How data moves: Simple, LL (small messages) or LL128 (NVLink)."),
+        Transport, "How data moves: Simple, LL (small messages) or LL128 (NVLink)."
     ] = Transport.SIMPLE
     channels: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=32,
-            description="Smallest number of channels for the messages of a link.",
-        ),
+        int, Meta(ge=1, le=32), "Smallest number of channels for the messages of a link."
     ] = 1
     instances: Annotated[
         int,
-        Meta(
-            ge=1,
-            le=MAX_INSTANCES,
-            description="Number of parallel copies, each for a part of every chunk.",
-        ),
+        Meta(ge=1, le=MAX_INSTANCES),
+        "Number of parallel copies, each for a part of every chunk.",
     ] = 1
 
 

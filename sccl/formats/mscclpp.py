@@ -89,31 +89,19 @@ class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
     """The options of the format."""
 
     version: Annotated[
-        Version,
-        Meta(description="MSCCL++ version: 0.9, or head (2026-08), with correct small slices."),
+        Version, "MSCCL++ version: 0.9, or head (2026-08), with correct small slices."
     ] = Version.HEAD
     protocol: Annotated[
-        PlanProtocol,
-        Meta(description="How data moves: Simple, or LL (packets: small messages)."),
+        PlanProtocol, "How data moves: Simple, or LL (packets: small messages)."
     ] = PlanProtocol.SIMPLE
-    in_place: Annotated[
-        bool, Meta(description="Whether calls have input and output in one buffer.")
-    ] = False
+    in_place: Annotated[bool, "Whether calls have input and output in one buffer."] = False
     blocks: Annotated[
         int,
-        Meta(
-            ge=1,
-            le=MAX_BLOCKS,
-            description="Smallest number of thread blocks per GPU and instance, if possible.",
-        ),
+        Meta(ge=1, le=MAX_BLOCKS),
+        "Smallest number of thread blocks per GPU and instance, if possible.",
     ] = 16
     instances: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MAX_BLOCKS,
-            description="Number of parallel copies, each for a part of every chunk.",
-        ),
+        int, Meta(ge=1, le=MAX_BLOCKS), "Number of parallel copies, each for a part of every chunk."
     ] = 1
 
 

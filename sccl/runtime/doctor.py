@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Part
 from sccl.runtime import CheckResult, ToolCheck, ToolState, mpi_folder, try_all
@@ -29,17 +27,17 @@ class ToolPart(Part, frozen=True, kw_only=True):
     state: Literal["ok", "missing", "broken"]
     version: str
     path: str
-    needed: Annotated[bool, Meta(description="The main job, sccl pareto, needs it.")]
+    needed: Annotated[bool, "The main job, sccl pareto, needs it."]
     use: str
     problem: str
-    get: Annotated[str, Meta(description="How to install it; empty if it works.")]
+    get: Annotated[str, "How to install it; empty if it works."]
 
 
 class DoctorOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl doctor'."""
 
     kind: Literal["doctor"] = "doctor"
-    usable: Annotated[bool, Meta(description="The main job can be done.")]
+    usable: Annotated[bool, "The main job can be done."]
     checks: tuple[ToolPart, ...]
 
 

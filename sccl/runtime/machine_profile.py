@@ -38,19 +38,19 @@ class FittedLinkPart(Part, frozen=True, kw_only=True):
 
     src: Count
     dst: Count
-    alpha_us: Annotated[float, Meta(description="Latency, microseconds.")]
+    alpha_us: Annotated[float, "Latency, microseconds."]
     alpha_us_interval: Interval
-    gb_per_s: Annotated[float, Meta(description="1/beta, 10^9 bytes per second.")]
+    gb_per_s: Annotated[float, "1/beta, 10^9 bytes per second."]
     gb_per_s_interval: Interval
-    misfit: Annotated[float, Meta(description="Median relative error of its measurements.")]
-    cost: Annotated[Count, Meta(description="Index of the link's costs in 'costs'.")]
+    misfit: Annotated[float, "Median relative error of its measurements."]
+    cost: Annotated[Count, "Index of the link's costs in 'costs'."]
 
 
 class SharedCostPart(Part, frozen=True, kw_only=True):
     """The costs that similar links share."""
 
     alpha_us: float
-    gb_per_s: Annotated[float, Meta(description="Bandwidth of a link with all its lanes.")]
+    gb_per_s: Annotated[float, "Bandwidth of a link with all its lanes."]
     links: Count
 
 
@@ -60,14 +60,12 @@ class ProfileOutput(Output, frozen=True, kw_only=True):
     kind: Literal["profile"] = "profile"
     name: str
     ranks: Count
-    timings: Annotated[
-        Count, Meta(description="Number of fitted rows, each with several repetitions.")
-    ]
-    take: Annotated[Literal["least", "median"], Meta(description="Repetitions that were fitted.")]
+    timings: Annotated[Count, "Number of fitted rows, each with several repetitions."]
+    take: Annotated[Literal["least", "median"], "Repetitions that were fitted."]
     links: tuple[FittedLinkPart, ...]
     costs: tuple[SharedCostPart, ...]
-    measurements: Annotated[FileText | None, Meta(description="File with the timings.")]
-    file: Annotated[FileText | None, Meta(description="File with the machine.")]
+    measurements: Annotated[FileText | None, "File with the timings."]
+    file: Annotated[FileText | None, "File with the machine."]
     picture: FileText | None
 
 

@@ -7,8 +7,6 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.codegen.program_file import PROGRAM_FILE
 from sccl.codegen.switch_points import Selection
 from sccl.core.files.json_text import file_digest
@@ -38,10 +36,10 @@ class TimingPart(Part, frozen=True, kw_only=True):
     """How long calls of a size took."""
 
     collective: str
-    size_bytes: Annotated[int, Meta(ge=0, description="Bytes of a block.")]
-    contender: Annotated[str, Meta(description="The project, mpi, or the program measured.")]
+    size_bytes: Annotated[Count, "Bytes of a block."]
+    contender: Annotated[str, "The project, mpi, or the program measured."]
     median_us: float
-    us: Annotated[tuple[float, ...], Meta(description="Microseconds of a call, by repetition.")]
+    us: Annotated[tuple[float, ...], "Microseconds of a call, by repetition."]
 
 
 class CheckedPart(Part, frozen=True, kw_only=True):
@@ -50,7 +48,7 @@ class CheckedPart(Part, frozen=True, kw_only=True):
     collective: str
     sizes: Count
     contenders: Count
-    compared: Annotated[str, Meta(description="Scope of the comparison.")]
+    compared: Annotated[str, "Scope of the comparison."]
 
 
 class SwitchPart(Part, frozen=True, kw_only=True):
@@ -79,9 +77,7 @@ class BenchOutput(Output, frozen=True, kw_only=True):
     checked: tuple[CheckedPart, ...]
     speedups: Annotated[
         dict[str, dict[str, float | None]],
-        Meta(
-            description="By collective and peer: geometric mean over sizes; null: no common size."
-        ),
+        "By collective and peer: geometric mean over sizes; null: no common size.",
     ]
     fastest: dict[str, tuple[SwitchPart, ...]]
 
@@ -92,13 +88,10 @@ class TuneOutput(Output, frozen=True, kw_only=True):
     kind: Literal["tune"] = "tune"
     directory: FileText
     ranks: Count
-    selection: Annotated[str, Meta(description="The switch points, as SCCL_SELECT spells them.")]
+    selection: Annotated[str, "The switch points, as SCCL_SELECT spells them."]
     machine: Annotated[
         str | None,
-        Meta(
-            description="Machine for the costs that set the switch points; null: measured "
-            "timings set them."
-        ),
+        "Machine for the costs that set the switch points; null: measured timings set them.",
     ] = None
     timings: tuple[TimingPart, ...]
     checked: tuple[CheckedPart, ...]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import Count, FileText, Part
 from sccl.core.ids import Edge
@@ -130,10 +128,8 @@ class ChangedOutput(Output, frozen=True, kw_only=True):
     name: str
     ranks: Count
     links: Count
-    labels: Annotated[tuple[str, ...], Meta(description="Previous name of each rank.")]
-    unreachable: Annotated[
-        tuple[int, int] | None, Meta(description="Two ranks with no path between them, if any.")
-    ]
+    labels: Annotated[tuple[str, ...], "Previous name of each rank."]
+    unreachable: Annotated[tuple[int, int] | None, "Two ranks with no path between them, if any."]
 
 
 class TopoWithOutput(ChangedOutput, frozen=True, kw_only=True):

@@ -214,7 +214,7 @@ class FabricPart(Part, frozen=True, kw_only=True):
     name: str
     ranks: Annotated[int, Meta(ge=1)]
     channels: tuple[FabricChannelPart, ...]
-    shared: Annotated[Count, Meta(description="Budgets that links of several channels share.")]
+    shared: Annotated[Count, "Budgets that links of several channels share."]
     source: str
 
 

@@ -25,51 +25,37 @@ class MotifPart(Part, frozen=True, kw_only=True):
 
     number: Count
     collective: str
-    groups: Annotated[int, Meta(ge=1, description="Number of groups that run it at the same time.")]
-    ranks: Annotated[int, Meta(ge=2, description="Size of the largest group.")]
-    group_ranks: Annotated[
-        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="Size of each group.")
-    ]
+    groups: Annotated[int, Meta(ge=1), "Number of groups that run it at the same time."]
+    ranks: Annotated[int, Meta(ge=2), "Size of the largest group."]
+    group_ranks: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], "Size of each group."]
     bytes: Annotated[
         int,
-        Meta(
-            ge=1,
-            description="Number of distinct elements that it moves: for an alltoall, the elements "
-            "sent to other ranks; for an allreduce, the summed elements.",
-        ),
+        Meta(ge=1),
+        "Number of distinct elements that it moves: for an alltoall, the elements sent to other "
+        "ranks; for an allreduce, the summed elements.",
     ]
     rank_bytes: Annotated[
         int,
-        Meta(
-            ge=1,
-            description="Bytes of a rank's largest buffer, counted as size_bytes: the whole "
-            "buffer for allreduce, broadcast, and reduce; the output for allgather; "
-            "the input for reducescatter and alltoall, including a rank's part for "
-            "itself; the root's buffer for gather and scatter.",
-        ),
+        Meta(ge=1),
+        "Bytes of a rank's largest buffer, counted as size_bytes: the whole buffer for allreduce, "
+        "broadcast, and reduce; the output for allgather; the input for reducescatter and "
+        "alltoall, including a rank's part for itself; the root's buffer for gather and scatter.",
     ]
-    after: Annotated[tuple[Count, ...], Meta(description="Motifs that must end before it starts.")]
-    channel: Annotated[str, Meta(description="Channel that it must use; empty: any.")] = ""
+    after: Annotated[tuple[Count, ...], "Motifs that must end before it starts."]
+    channel: Annotated[str, "Channel that it must use; empty: any."] = ""
 
 
 class MotifOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl train motif'."""
 
     kind: Literal["motif"] = "motif"
-    digest: Annotated[
-        str, Meta(description="sha256 of the following fields: the collective and its motifs.")
-    ] = ""
+    digest: Annotated[str, "sha256 of the following fields: the collective and its motifs."] = ""
     collective: str
     ranks: Annotated[int, Meta(ge=2)]
-    item_bytes: Annotated[int, Meta(ge=1, description="Size of an element, in bytes.")]
-    root: Annotated[
-        int | None, Meta(description="Null: the first rank, if the collective has a root.")
-    ]
-    size_bytes: Annotated[int, Meta(ge=1, description="Size of a rank's largest buffer.")]
-    merged: Annotated[
-        tuple[int, ...],
-        Meta(description="Size of each collective that is merged."),
-    ] = ()
+    item_bytes: Annotated[int, Meta(ge=1), "Size of an element, in bytes."]
+    root: Annotated[int | None, "Null: the first rank, if the collective has a root."]
+    size_bytes: Annotated[int, Meta(ge=1), "Size of a rank's largest buffer."]
+    merged: Annotated[tuple[int, ...], "Size of each collective that is merged."] = ()
     recipe: str
     motifs: tuple[MotifPart, ...]
 

@@ -36,44 +36,27 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     search: Annotated[
         str,
-        Meta(
-            description="Search: sgs (options and order together), exact (small steps), mcmc (as "
-            "published), or a framework's: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
-        ),
+        "Search: sgs (options and order together), exact (small steps), mcmc (as published), or a "
+        "framework's: fifo, lifo, p3, tictac, ho, s-exec, s-sched.",
     ] = "sgs"
     budget: Annotated[
         float,
-        Meta(
-            ge=0,
-            description="Budget of bounds and search, in approximate seconds. Counted in steps, so "
-            "load does not change the result.",
-        ),
+        Meta(ge=0),
+        "Budget of bounds and search, in approximate seconds. Counted in steps, so load does not "
+        "change the result.",
     ] = 10.0
-    seed: Annotated[int, Meta(ge=0, description="Seed; the same seed gives the same plan.")] = 0
-    max_motifs: Annotated[
-        int, Meta(ge=1, description="Largest number of motifs of a collective.")
-    ] = 16
-    memory: Annotated[
-        str | None,
-        Meta(
-            description="Memory limit of gathered results, such as 3GB.", extra={"default": "any"}
-        ),
-    ] = None
-    bitwise: Annotated[bool, Meta(description="Keep each collective's order of reduction.")] = False
+    seed: Annotated[int, Meta(ge=0), "Seed; the same seed gives the same plan."] = 0
+    max_motifs: Annotated[int, Meta(ge=1), "Largest number of motifs of a collective."] = 16
+    memory: Annotated[str | None, "Memory limit of gathered results, such as 3GB.", "any"] = None
+    bitwise: Annotated[bool, "Keep each collective's order of reduction."] = False
     merge: Annotated[
-        str | None,
-        Meta(
-            description="Largest size of merged collectives, such as 25MB.",
-            extra={"default": "none are"},
-        ),
+        str | None, "Largest size of merged collectives, such as 25MB.", "none are"
     ] = None
     costs: Annotated[
         Path | None,
-        Meta(
-            description="Measured times as CSV: collective,option,ranks,bytes,us; an option is a "
-            "channel and a carrier, such as 'gpu ring'.",
-            extra={"default": "reckoned"},
-        ),
+        "Measured times as CSV: collective,option,ranks,bytes,us; an option is a channel and a "
+        "carrier, such as 'gpu ring'.",
+        "reckoned",
     ] = None
 
 
@@ -112,43 +95,31 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     workload: str
     fabric: str
     search: str
-    period_us: Annotated[float, Meta(ge=0, description="Time from one iteration to the next.")]
+    period_us: Annotated[float, Meta(ge=0), "Time from one iteration to the next."]
     bound_us: Annotated[
-        float,
-        Meta(ge=0, description="Lower bound on the period over all plans with these options."),
+        float, Meta(ge=0), "Lower bound on the period over all plans with these options."
     ]
     gap: Annotated[
         float | None,
-        Meta(
-            description="Relative gap between the period and its lower bound; null: no bound is "
-            "known."
-        ),
+        "Relative gap between the period and its lower bound; null: no bound is known.",
     ]
-    binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
+    binding: Annotated[str, "Constraint that gives the bound."]
     baseline_us: Annotated[
         float,
-        Meta(
-            ge=0,
-            description="Period in the order of submission, with the fastest option "
-            "of each collective.",
-        ),
+        Meta(ge=0),
+        "Period in the order of submission, with the fastest option of each collective.",
     ]
     two_iterations_us: _Us
     proved: bool
-    collectives: Annotated[
-        int, Meta(ge=0, description="Number of collectives; merged ones count as one.")
-    ]
-    merged: Annotated[
-        int, Meta(ge=0, description="Number of collectives that are merged with others.")
-    ] = 0
+    collectives: Annotated[Count, "Number of collectives; merged ones count as one."]
+    merged: Annotated[Count, "Number of collectives that are merged with others."] = 0
     motifs: Count
     seconds: Seconds
     compilation_seconds: Annotated[
-        float,
-        Meta(ge=0, description="Part for compilation at the first use, which --budget excludes."),
+        float, Meta(ge=0), "Part for compilation at the first use, which --budget excludes."
     ] = 0.0
     seed: Count
-    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
+    ended: Annotated[str, "Reason why it ended early; or empty."]
     file: FileText | None
 
 
@@ -266,14 +237,11 @@ class ComparedSearchPart(Part, frozen=True, kw_only=True):
     """The result of a search."""
 
     search: str
-    about: Annotated[str, Meta(description="Description and source.")]
-    period_us: Annotated[float, Meta(ge=0, description="Time from one iteration to the next.")]
+    about: Annotated[str, "Description and source."]
+    period_us: Annotated[float, Meta(ge=0), "Time from one iteration to the next."]
     gap: Annotated[
         float | None,
-        Meta(
-            description="Relative gap between the period and its lower bound; null: no bound is "
-            "known."
-        ),
+        "Relative gap between the period and its lower bound; null: no bound is known.",
     ]
     seconds: Seconds
 
@@ -286,13 +254,12 @@ class ComparePlansOutput(Output, frozen=True, kw_only=True):
     fabric: str
     collectives: Count
     bound_us: Annotated[
-        float,
-        Meta(ge=0, description="Lower bound on the period over all plans with these options."),
+        float, Meta(ge=0), "Lower bound on the period over all plans with these options."
     ]
-    binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
-    searches: Annotated[tuple[ComparedSearchPart, ...], Meta(description="The best first.")]
-    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
-    file: Annotated[FileText | None, Meta(description="The picture, if any.")]
+    binding: Annotated[str, "Constraint that gives the bound."]
+    searches: Annotated[tuple[ComparedSearchPart, ...], "The best first."]
+    ended: Annotated[str, "Reason why it ended early; or empty."]
+    file: Annotated[FileText | None, "The picture, if any."]
 
 
 def compare_plans(  # noqa: PLR0913, PLR0917 - independent inputs

@@ -30,7 +30,7 @@ class TakenOptionPart(Part, frozen=True, kw_only=True):
     motifs: Annotated[int, Meta(ge=1)]
     channels: tuple[str, ...]
     carriers: tuple[str, ...]
-    us: Annotated[float, Meta(ge=0, description="Alone, microseconds.")]
+    us: Annotated[float, Meta(ge=0), "Alone, microseconds."]
 
 
 class LanePart(Part, frozen=True, kw_only=True):
@@ -39,68 +39,45 @@ class LanePart(Part, frozen=True, kw_only=True):
     name: str
     computes: bool
     busy_us: _Us
-    share: Annotated[float, Meta(ge=0, le=1, description="Fraction of the period.")]
+    share: Annotated[float, Meta(ge=0, le=1), "Fraction of the period."]
 
 
 class ShownTrainingPart(Part, frozen=True, kw_only=True):
     """A training plan."""
 
     file: FileText
-    digest_matches: Annotated[bool, Meta(description="The file is as sccl wrote it.")]
+    digest_matches: Annotated[bool, "The file is as sccl wrote it."]
     workload: str
     fabric: str
     search: str
     seed: Count
     period_us: _Us
-    two_iterations_us: Annotated[
-        float, Meta(ge=0, description="Until the first two iterations have ended.")
-    ]
+    two_iterations_us: Annotated[float, Meta(ge=0), "Until the first two iterations have ended."]
     prologue_us: Annotated[
         float,
-        Meta(
-            description="Extra time of the first iterations compared with the same number of "
-            "periods; may be negative."
-        ),
+        "Extra time of the first iterations compared with the same number of periods; may be "
+        "negative.",
     ]
     fluid_us: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="Time of an iteration if concurrent motifs share the bandwidth of links.",
-        ),
+        float, Meta(ge=0), "Time of an iteration if concurrent motifs share the bandwidth of links."
     ]
     links_us: Annotated[
-        float | None,
-        Meta(
-            description="Time of an iteration if every message of every motif is simulated on "
-            "links."
-        ),
+        float | None, "Time of an iteration if every message of every motif is simulated on links."
     ]
     links_apart_us: Annotated[
         float | None,
-        Meta(
-            description="The same if each motif has all links to itself; the difference is time "
-            "that messages wait for other motifs."
-        ),
+        "The same if each motif has all links to itself; the difference is time that messages wait "
+        "for other motifs.",
     ]
-    links_note: Annotated[str, Meta(description="Reason why links_us is unknown; or empty.")]
+    links_note: Annotated[str, "Reason why links_us is unknown; or empty."]
     bound_us: _Us
     gap: float | None
     binding: str
-    proved: Annotated[
-        bool,
-        Meta(description="False if times come from a table of costs: see sccl check --costs."),
-    ]
-    costs: Annotated[
-        str,
-        Meta(description="Digest of the table of measured costs that sets the times; or empty."),
-    ]
-    steady: Annotated[bool, Meta(description="Whether the simulated iterations repeat.")]
+    proved: Annotated[bool, "False if times come from a table of costs: see sccl check --costs."]
+    costs: Annotated[str, "Digest of the table of measured costs that sets the times; or empty."]
+    steady: Annotated[bool, "Whether the simulated iterations repeat."]
     ahead: Annotated[
-        tuple[str, ...],
-        Meta(
-            description="Collectives of the next iteration that start before the current one ends"
-        ),
+        tuple[str, ...], "Collectives of the next iteration that start before the current one ends"
     ]
     options: tuple[TakenOptionPart, ...]
     lanes: tuple[LanePart, ...]

@@ -30,22 +30,17 @@ class CollectivesPart(Part, frozen=True, kw_only=True):
     """The collectives of a kind and of a size of group."""
 
     collective: str
-    group_ranks: Annotated[int, Meta(ge=1, description="Number of ranks in each group.")]
+    group_ranks: Annotated[int, Meta(ge=1), "Number of ranks in each group."]
     groups: Annotated[
         int,
-        Meta(
-            ge=1,
-            description="Number of different groups, including groups that run the "
-            "same collective in parallel.",
-        ),
+        Meta(ge=1),
+        "Number of different groups, including groups that run the same collective in parallel.",
     ]
     operations: Annotated[int, Meta(ge=1)]
-    bytes: Annotated[
-        int, Meta(ge=0, description="Sum of the sizes, each counted as a rank's largest buffer.")
-    ]
+    bytes: Annotated[Count, "Sum of the sizes, each counted as a rank's largest buffer."]
     least_bytes: Count
     most_bytes: Count
-    uneven: Annotated[int, Meta(ge=0, description="Number of operations with unequal splits.")]
+    uneven: Annotated[Count, "Number of operations with unequal splits."]
 
 
 class StreamPart(Part, frozen=True, kw_only=True):
@@ -62,7 +57,7 @@ class AcrossPart(Part, frozen=True, kw_only=True):
 
     before: str
     after: str
-    lag: Annotated[int, Meta(ge=1, description="Iterations.")]
+    lag: Annotated[int, Meta(ge=1), "Iterations."]
 
 
 class RolePart(Part, frozen=True, kw_only=True):
@@ -72,7 +67,7 @@ class RolePart(Part, frozen=True, kw_only=True):
     ranks: Annotated[int, Meta(ge=1)]
     submits: Count
     waits: Count
-    waits_across: Annotated[int, Meta(ge=0, description="For submissions of an earlier iteration.")]
+    waits_across: Annotated[Count, "For submissions of an earlier iteration."]
 
 
 class WorkloadPart(Part, frozen=True, kw_only=True):
@@ -81,10 +76,8 @@ class WorkloadPart(Part, frozen=True, kw_only=True):
     name: str
     source: str
     ranks: Annotated[int, Meta(ge=1)]
-    iteration_us: Annotated[float | None, Meta(description="As traced; null: it was not.")]
-    left_out_us: Annotated[
-        float | None, Meta(description="Of that, time in no operation; null: unknown.")
-    ]
+    iteration_us: Annotated[float | None, "As traced; null: it was not."]
+    left_out_us: Annotated[float | None, "Of that, time in no operation; null: unknown."]
     roles: tuple[RolePart, ...]
     collectives: tuple[CollectivesPart, ...]
     computation: tuple[StreamPart, ...]
@@ -103,12 +96,12 @@ class WorkloadImportOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl train import'."""
 
     kind: Literal["workload-import"] = "workload-import"
-    formats: Annotated[tuple[str, ...], Meta(description="Files of the traces, one for each rank.")]
-    understood: Annotated[tuple[str, ...], Meta(description="Content of the traces, by rank.")]
-    assumed: Annotated[tuple[str, ...], Meta(description="Assumed values that the traces lack.")]
-    unread: Annotated[tuple[str, ...], Meta(description="Parts of the traces that were not used.")]
-    file: Annotated[FileText | None, Meta(description="Written file, if any.")]
-    workload: Annotated[WorkloadWire, Meta(description="The workload, in the format of its file.")]
+    formats: Annotated[tuple[str, ...], "Files of the traces, one for each rank."]
+    understood: Annotated[tuple[str, ...], "Content of the traces, by rank."]
+    assumed: Annotated[tuple[str, ...], "Assumed values that the traces lack."]
+    unread: Annotated[tuple[str, ...], "Parts of the traces that were not used."]
+    file: Annotated[FileText | None, "Written file, if any."]
+    workload: Annotated[WorkloadWire, "The workload, in the format of its file."]
 
 
 class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
@@ -116,16 +109,14 @@ class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["workload-make"] = "workload-make"
     family: str
-    preset: Annotated[
-        str | None, Meta(description="Preset that supplied the parameters; some may be changed.")
-    ]
-    about: Annotated[str, Meta(description="Sources and assumptions of the sizes.")]
+    preset: Annotated[str | None, "Preset that supplied the parameters; some may be changed."]
+    about: Annotated[str, "Sources and assumptions of the sizes."]
     parameters: Annotated[
         dict[str, bool | int | float | str | tuple[int, ...]],
-        Meta(description="All of them, as options of the command line are named."),
+        "All of them, as options of the command line are named.",
     ]
-    file: Annotated[FileText | None, Meta(description="Written file, if any.")]
-    workload: Annotated[WorkloadWire, Meta(description="The workload, in the format of its file.")]
+    file: Annotated[FileText | None, "Written file, if any."]
+    workload: Annotated[WorkloadWire, "The workload, in the format of its file."]
 
 
 @dataclass(frozen=True, slots=True)

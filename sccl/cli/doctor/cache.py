@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.report import out, print_output, report_errors
+from sccl.cli.report import out, print_output, print_text, report_errors
 from sccl.core.answer import Sat
 from sccl.core.files.algorithms import algorithm_to_wire, answer_to_wire, instance_to_wire
 from sccl.core.files.disk import write_atomically
@@ -24,8 +24,8 @@ from sccl.synth.common.store import Store
 from sccl.synth.common.store_outputs import (
     StoreExportOutput,
     StoreGcOutput,
+    StoreLsOutput,
     StoreShowOutput,
-    ls_output,
 )
 
 
@@ -45,14 +45,9 @@ def cache(
     delete_older_than_days: Annotated[
         float | None, typer.Option(help="Delete answers older than this.", min=0)
     ] = None,
-    delete_unknown: Annotated[
-        bool, typer.Option("--delete-unknown", help="Delete answers without a verdict (unknown).")
-    ] = False,
-    delete_all: Annotated[bool, typer.Option("--delete-all", help="Delete all answers.")] = False,
-    store: Annotated[
-        Path | None,
-        typer.Option(help="File that stores answers.", show_default="in the user's cache folder"),
-    ] = None,
+    delete_unknown: Annotated[bool, "Delete answers without a verdict (unknown)."] = False,
+    delete_all: Annotated[bool, "Delete all answers."] = False,
+    store: Annotated[Path | None, "File that stores answers.", "in the user's cache folder"] = None,
     json: options.Json = False,
 ) -> None:
     """List the stored answers of solvers; print, export, or delete some.
@@ -80,9 +75,9 @@ def cache(
 
 
 def _list(opened: Store, *, json: bool) -> None:
-    rows = list(opened.rows())
+    rows = tuple(opened.rows())
     if json:
-        print_output(ls_output(str(opened.path), rows))
+        print_output(StoreLsOutput(inputs={}, store=str(opened.path), verdicts=rows))
         return
     table = Table("Digest", "Collective", "Topology", "C", "S", "R", "Solver", "Answer", "Seconds",
                   "When (UTC)")  # fmt: skip
@@ -97,11 +92,8 @@ def _list(opened: Store, *, json: bool) -> None:
             f"{r.seconds:.2f}",
             r.at,
         )
-    console = out()
-    console.print(table)
-    console.print(
-        f"{format_count(len(rows), 'verdict')} in {opened.path}", markup=False, soft_wrap=True
-    )
+    out().print(table)
+    print_text(f"{format_count(len(rows), 'verdict')} in {opened.path}")
 
 
 def _show(opened: Store, digest: str) -> None:
@@ -126,7 +118,7 @@ def _export(opened: Store, digest: str, output: Path, *, json: bool) -> None:
         inputs = plan_digests({"algorithm": sat[0].algorithm})
         print_output(StoreExportOutput(inputs=inputs, file=str(output)))
         return
-    out().print(f"written to {single_line(output)}", markup=False, soft_wrap=True)
+    print_text(f"written to {single_line(output)}")
 
 
 def _delete(opened: Store, older_than_days: float | None, *, unknown: bool, json: bool) -> None:
@@ -134,8 +126,4 @@ def _delete(opened: Store, older_than_days: float | None, *, unknown: bool, json
     if json:
         print_output(StoreGcOutput(inputs={}, store=str(opened.path), deleted=deleted))
         return
-    out().print(
-        f"{format_count(deleted, 'verdict')} deleted from {opened.path}",
-        markup=False,
-        soft_wrap=True,
-    )
+    print_text(f"{format_count(deleted, 'verdict')} deleted from {opened.path}")

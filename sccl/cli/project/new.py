@@ -31,34 +31,21 @@ Folder = Annotated[
         "-o", "--output", help="Folder of the project: a new one, or one of the same algorithms."
     ),
 ]
-Force = Annotated[
-    bool, typer.Option("--force", help="Overwrite the folder even if it has other contents.")
-]
-PerLink = Annotated[
-    int | None,
-    typer.Option(help="Thread blocks per link (cuda, hip; default: by its lanes)."),
-]
+Force = Annotated[bool, "Overwrite the folder even if it has other contents."]
+PerLink = Annotated[int | None, "Thread blocks per link (cuda, hip; default: by its lanes)."]
 Transport = Annotated[
     str,
-    typer.Option(
-        help="Transport: kernel, or dma with one copy per transfer (cuda, hip).",
-        autocompletion=options.complete_words(("kernel", "dma"), "how chunks travel"),
-    ),
+    "Transport: kernel, or dma with one copy per transfer (cuda, hip).",
+    options.complete_words(("kernel", "dma"), "how chunks travel"),
 ]
 Select = Annotated[
-    str | None,
-    typer.Option(
-        help="Switch points, such as 'allgather:0=0e,65536=1d' (default: the cost model's)."
-    ),
+    str | None, "Switch points, such as 'allgather:0=0e,65536=1d' (default: the cost model's)."
 ]
 
 CostsOf = Annotated[
     str | None,
-    typer.Option(
-        "--topo",
-        help="Machine for the costs that set the switch points (default: each algorithm's own).",
-        autocompletion=options.complete_topology,
-    ),
+    "Machine for the costs that set the switch points (default: each algorithm's own).",
+    options.complete_topology,
 ]
 
 _KERNEL = "kernel"

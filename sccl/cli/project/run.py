@@ -57,10 +57,8 @@ Directories = Annotated[
         metavar="DIRECTORIES", help="Generated projects of one target.", show_default=False
     ),
 ]
-Ranks = Annotated[
-    int | None, typer.Option(help="Number of ranks to start. A project has a fixed number.")
-]
-Sizes = Annotated[str, typer.Option(help="Block sizes in bytes, from..to, in factors of 2.")]
+Ranks = Annotated[int | None, "Number of ranks to start. A project has a fixed number."]
+Sizes = Annotated[str, "Block sizes in bytes, from..to, in factors of 2."]
 Only = Annotated[
     list[str] | None,
     typer.Option(
@@ -69,13 +67,8 @@ Only = Annotated[
         autocompletion=options.complete_collective,
     ),
 ]
-MpiFolder = Annotated[
-    Path | None,
-    typer.Option("--mpi", help="Folder of mpicxx and mpirun.", show_default="sccl[mpi], or PATH"),
-]
-Repeat = Annotated[
-    int, typer.Option(help="Number of interleaved repetitions; the table shows medians.")
-]
+MpiFolder = Annotated[Path | None, "Folder of mpicxx and mpirun.", "sccl[mpi], or PATH"]
+Repeat = Annotated[int, "Number of interleaved repetitions; the table shows medians."]
 TuneSizes = Annotated[
     str | None,
     typer.Option(
@@ -93,18 +86,13 @@ TuneRepeat = Annotated[
 ]
 CostsOf = Annotated[
     str | None,
-    typer.Option(
-        "--topo",
-        help="Machine for the costs that set the switch points; without it, they are measured.",
-        autocompletion=options.complete_topology,
-    ),
+    "Machine for the costs that set the switch points; without it, they are measured.",
+    options.complete_topology,
 ]
 Against = Annotated[
     str | None,
-    typer.Option(
-        help="'mpi' adds the collectives of the MPI library.",
-        autocompletion=options.complete_words(("mpi",), "the MPI library"),
-    ),
+    "'mpi' adds the collectives of the MPI library.",
+    options.complete_words(("mpi",), "the MPI library"),
 ]
 
 _REPEAT = 5  # of sccl project run, whose numbers are a first look

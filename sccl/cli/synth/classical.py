@@ -45,24 +45,15 @@ Name = Annotated[
         ],
     ),
 ]
-Pieces = Annotated[
-    int,
-    typer.Option(help="Pieces of each chunk, for pipelining."),
-]
+Pieces = Annotated[int, "Pieces of each chunk, for pipelining."]
 
 Size = Annotated[
-    str,
-    typer.Option(
-        help="Buffer of a rank in bytes, for its time and for the choices of nccl and pat: "
-        "64KiB, 1GB."
-    ),
+    str, "Buffer of a rank in bytes, for its time and for the choices of nccl and pat: 64KiB, 1GB."
 ]
 Alpha = Annotated[
     AlphaModel,
-    typer.Option(
-        help="Alpha model: travels or occupies. With travels a chunk arrives "
-        "alpha later, with occupies the link is busy during alpha."
-    ),
+    "Alpha model: travels or occupies. With travels a chunk arrives alpha later, with occupies the "
+    "link is busy during alpha.",
 ]
 Steps = Annotated[
     StepAlignment,

@@ -19,6 +19,7 @@ from sccl.cli.report import (
     notify_first_compile,
     out,
     print_output,
+    print_text,
     report_errors,
 )
 from sccl.cli.subject import ProblemOptions
@@ -39,16 +40,11 @@ if TYPE_CHECKING:
 
     from sccl.synth.packing.by_time.time_limits import TimePoint
 
-Size = Annotated[
-    str,
-    typer.Option(help="Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB."),
-]
+Size = Annotated[str, "Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB."]
 Gap = Annotated[
     float,
-    typer.Option(
-        help="Relative optimality gap at which the search stops (0.01 = 1 %); exit code 3 if it "
-        "stays larger."
-    ),
+    "Relative optimality gap at which the search stops (0.01 = 1 %); exit code 3 if it stays "
+    "larger.",
 ]
 Certify = Annotated[
     Path | None, typer.Option("--certify", help="Folder for a certificate of the lower bounds.")
@@ -180,8 +176,6 @@ def _print(console: Console, result: object) -> None:
     if files:
         where = single_line(files[0] if len(files) == 1 else Path(files[0]).parent)
         check_command = f"sccl check {single_line(quote(str(where)))}"
-        console.print(
-            f"written to {where}; verify it with: {check_command}", markup=False, soft_wrap=True
-        )
+        print_text(f"written to {where}; verify it with: {check_command}", console)
     else:
         console.print("not written: add -o FILE", markup=False)

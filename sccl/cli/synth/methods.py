@@ -67,10 +67,7 @@ def tacos(
     timeout: options.Deadline = None,
     record: Annotated[
         bool,
-        typer.Option(
-            help="Write the schedule with -o, or only the seed, settings, and result that "
-            "regenerate it."
-        ),
+        "Write the schedule with -o, or only the seed, settings, and result that regenerate it.",
     ] = True,
     output: options.Output = None,
     json: options.Json = False,
@@ -153,9 +150,7 @@ def taccl(
     seed: options.Seed = 0,
     timeout: options.Deadline = None,
     output: options.Output = None,
-    keep_sketch: Annotated[
-        Path | None, typer.Option(help="File for the sketch of the schedule.")
-    ] = None,
+    keep_sketch: Annotated[Path | None, "File for the sketch of the schedule."] = None,
     json: options.Json = False,
 ) -> None:
     """Find a schedule within a communication sketch, which restricts links and chunks (TACCL).

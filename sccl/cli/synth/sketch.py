@@ -36,11 +36,8 @@ File = Annotated[
 ]
 Collective = Annotated[
     str | None,
-    typer.Option(
-        help="Collective that the sketch must suit, such as allgather.",
-        show_default=False,
-        autocompletion=options.complete_collective,
-    ),
+    "Collective that the sketch must suit, such as allgather.",
+    options.complete_collective,
 ]
 
 
@@ -56,8 +53,7 @@ def sketch(
         typer.Option("-o", "--output", help="File for the sketch in sccl's format; - is stdout."),
     ] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(help="Picture of the links that it leaves: .html, .svg, .png, or .pdf."),
+        Path | None, "Picture of the links that it leaves: .html, .svg, .png, or .pdf."
     ] = None,
     json: options.Json = False,
 ) -> None:

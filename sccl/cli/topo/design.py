@@ -25,24 +25,18 @@ _MAX_SHOWN = 25
 @report_errors
 def design(
     *,
-    ranks: Annotated[int, typer.Option(help="Number of ranks.", show_default=False)],
-    degree: Annotated[
-        int, typer.Option(help="Number of links out of each rank, and into it.", show_default=False)
-    ],
+    ranks: Annotated[int, "Number of ranks."],
+    degree: Annotated[int, "Number of links out of each rank, and into it."],
     collective: Annotated[str, typer.Option(help=f"Collective: {COLLECTIVES_TEXT}.")] = "allgather",
-    steps: Annotated[
-        int | None, typer.Option(help="Largest number of steps.", show_default="of any number")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of random Cayley graphs.")] = 0,
+    steps: Annotated[int | None, "Largest number of steps.", "of any number"] = None,
+    seed: Annotated[int, "Seed of random Cayley graphs."] = 0,
     output: Annotated[
         Path | None,
         typer.Option(
             "-o", "--output", help="File for the first network of the table.", show_default=False
         ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
-    ] = None,
+    plot: Annotated[Path | None, "Picture: .html, .svg, .png, or .pdf."] = None,
     json: options.Json = False,
 ) -> None:
     """Find networks on which a collective is fast, for a number of ranks and links per rank.

@@ -78,10 +78,7 @@ def edit(
     output: Output,
     remove_link: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Link to remove: 0-4 both directions, '0>4' one direction, 0-3:1 one lane. "
-            "Repeatable."
-        ),
+        "Link to remove: 0-4 both directions, '0>4' one direction, 0-3:1 one lane. Repeatable.",
     ] = None,
     remove_rank: Annotated[
         list[str] | None,
@@ -89,10 +86,8 @@ def edit(
     ] = None,
     add_link: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Link to add: 0-5 both directions, '0>5' one direction, 0-5:2 two lanes; "
-            "an existing link gets more lanes. Repeatable."
-        ),
+        "Link to add: 0-5 both directions, '0>5' one direction, 0-5:2 two lanes; an existing link "
+        "gets more lanes. Repeatable.",
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -153,23 +148,16 @@ def import_(
         ),
     ] = "auto",
     output: options.Output = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the machine, if the file has none.", show_default="the file's"),
-    ] = None,
+    name: Annotated[str | None, "Name of the machine, if the file has none.", "the file's"] = None,
     gpu: Annotated[
         str | None,
-        typer.Option(
-            help="GPU model that sets link speeds if the file has none, such as a100.",
-            show_default="from the file",
-        ),
+        "GPU model that sets link speeds if the file has none, such as a100.",
+        "from the file",
     ] = None,
     alpha_us: Annotated[
         float | None,
-        typer.Option(
-            help="Latency of links in microseconds, if the file has none.",
-            show_default="by kind of link, and printed",
-        ),
+        "Latency of links in microseconds, if the file has none.",
+        "by kind of link, and printed",
     ] = None,
     nodes: Annotated[
         int | None,

@@ -40,25 +40,13 @@ if TYPE_CHECKING:
 
 _ALIKE, _MISFIT = 0.1, 0.5  # as in topo/profiles, which loads NumPy
 
-Ranks = Annotated[
-    int | None,
-    typer.Option(help="Number of MPI ranks; all pairs are measured in both directions."),
-]
-Gpus = Annotated[
-    bool,
-    typer.Option(
-        "--gpus",
-        help="Measure the visible GPUs of this machine instead of MPI ranks.",
-    ),
-]
+Ranks = Annotated[int | None, "Number of MPI ranks; all pairs are measured in both directions."]
+Gpus = Annotated[bool, "Measure the visible GPUs of this machine instead of MPI ranks."]
 Machine = Annotated[
     str | None,
-    typer.Option(
-        "--topo",
-        help="Machine that defines the measured links; its lanes and budgets are kept (a name "
-        "from 'sccl topo list' or a .json file).",
-        autocompletion=options.complete_topology,
-    ),
+    "Machine that defines the measured links; its lanes and budgets are kept (a name from 'sccl "
+    "topo list' or a .json file).",
+    options.complete_topology,
 ]
 MeasurementsFile = Annotated[
     Path | None,
@@ -87,10 +75,7 @@ Repeat = Annotated[
     typer.Option(help="Number of repetitions.", show_default=str(REPEAT)),
 ]
 Name = Annotated[
-    str | None,
-    typer.Option(
-        help="Name of the machine.", show_default="the file's, or derived from --topo or --ranks"
-    ),
+    str | None, "Name of the machine.", "the file's, or derived from --topo or --ranks"
 ]
 
 
@@ -104,16 +89,10 @@ def profile(
     chunks: Chunks = None,
     repeat: Repeat = None,
     mpi: MpiFolder = None,
-    alike: Annotated[
-        float, typer.Option(help="Relative difference up to which costs are equal.")
-    ] = _ALIKE,
-    max_misfit: Annotated[
-        float,
-        typer.Option(help="Largest relative misfit (median) of a link."),
-    ] = _MISFIT,
+    alike: Annotated[float, "Relative difference up to which costs are equal."] = _ALIKE,
+    max_misfit: Annotated[float, "Largest relative misfit (median) of a link."] = _MISFIT,
     take: Annotated[
-        RepetitionStatistic,
-        typer.Option(help="Repetition to fit: the fastest (least) or the median."),
+        RepetitionStatistic, "Repetition to fit: the fastest (least) or the median."
     ] = RepetitionStatistic.MIN,
     name: Name = None,
     save: Save = None,

@@ -46,19 +46,15 @@ def robust(
     *,
     part: Annotated[
         list[FailingPart] | None,
-        typer.Option(
-            help="Parts that fail: links (both directions), single lanes, or ranks. Repeatable.",
-            show_default="links and ranks",
-        ),
+        "Parts that fail: links (both directions), single lanes, or ranks. Repeatable.",
+        "links and ranks",
     ] = None,
     max_steps: options.MaxSteps = None,
     search: SearchOptions,
     timeout: options.SweepTimeout = None,
     workers: WorkerOptions,
     storage: StoreOptions,
-    plot: Annotated[
-        Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
-    ] = None,
+    plot: Annotated[Path | None, "Picture: .html, .svg, .png, or .pdf."] = None,
     json: options.Json = False,
 ) -> None:
     """Compute how much each failed link or rank slows a collective down.

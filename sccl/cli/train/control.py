@@ -51,17 +51,12 @@ Commit = Annotated[
 ]
 Serve = Annotated[
     bool,
-    typer.Option(
-        "--serve",
-        help="Keep running: decide open proposals, plan again when ranks wait, and revert "
-        "plans that are not faster.",
-    ),
+    "Keep running: decide open proposals, plan again when ranks wait, and revert plans that are "
+    "not faster.",
 ]
-Status = Annotated[bool, typer.Option("--status", help="Print the state of the job's plans.")]
-Deadline = Annotated[
-    float, typer.Option(help="Seconds for all ranks to vote; after that the plan is aborted.")
-]
-Budget = Annotated[float, typer.Option(help="Seconds for the search of a plan.")]
+Status = Annotated[bool, "Print the state of the job's plans."]
+Deadline = Annotated[float, "Seconds for all ranks to vote; after that the plan is aborted."]
+Budget = Annotated[float, "Seconds for the search of a plan."]
 Log = Annotated[
     Path | None,
     typer.Option(

@@ -29,29 +29,22 @@ def motif(
     *,
     recipe: Annotated[
         str | None,
-        typer.Option(
-            help="Rules joined by dots, such as 'levels(8).seg(4)'; each applies to the result of "
-            "the previous ones.",
-            show_default="the rules are listed",
-        ),
+        "Rules joined by dots, such as 'levels(8).seg(4)'; each applies to the result of the "
+        "previous ones.",
+        "the rules are listed",
     ] = None,
-    ranks: Annotated[int, typer.Option(help="Number of ranks of the group.")] = 8,
+    ranks: Annotated[int, "Number of ranks of the group."] = 8,
     size: Annotated[
         str,
-        typer.Option(
-            help="Largest buffer of a rank, such as 64KiB. This is the whole buffer of an "
-            "allreduce, broadcast, or reduce, the output of an allgather, the input of a "
-            "reducescatter or alltoall, and the root's buffer of a gather or scatter. A list "
-            "(1MB,2MB) makes one collective per size, for the rule merge."
-        ),
+        "Largest buffer of a rank, such as 64KiB. This is the whole buffer of an allreduce, "
+        "broadcast, or reduce, the output of an allgather, the input of a reducescatter or "
+        "alltoall, and the root's buffer of a gather or scatter. A list (1MB,2MB) makes one "
+        "collective per size, for the rule merge.",
     ] = "1MiB",
     item_bytes: Annotated[
         int, typer.Option(min=1, max=64, help="Size of an element in bytes.")
     ] = 4,
-    root: Annotated[
-        int | None,
-        typer.Option(help="Root of broadcast, reduce, gather, or scatter.", show_default="0"),
-    ] = None,
+    root: Annotated[int | None, "Root of broadcast, reduce, gather, or scatter.", "0"] = None,
     json: options.Json = False,
 ) -> None:
     """Split a collective into motifs (separately scheduled parts) by a recipe.

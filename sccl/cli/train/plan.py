@@ -59,12 +59,8 @@ File = Annotated[
 ]
 FabricName = Annotated[
     str,
-    typer.Option(
-        "--fabric",
-        help="Fabric: a name of 'sccl train show', a machine ('sccl topo list'), or the .json "
-        "file of either.",
-        show_default=False,
-    ),
+    "Fabric: a name of 'sccl train show', a machine ('sccl topo list'), or the .json file of "
+    "either.",
 ]
 
 
@@ -76,11 +72,8 @@ def plan(
     plan_options: PlanOptions,
     options_only: Annotated[
         bool,
-        typer.Option(
-            "--options-only",
-            help="Write the options of each collective and the refused recipes, without a plan ("
-            "'sccl doctor schema option').",
-        ),
+        "Write the options of each collective and the refused recipes, without a plan ('sccl "
+        "doctor schema option').",
     ] = False,
     output: options.Output = None,
     json: options.Json = False,

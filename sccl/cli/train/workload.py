@@ -59,43 +59,25 @@ def import_(
     ] = "auto",
     rank: Annotated[
         int | None,
-        typer.Option(
-            help="Rank to read from the traces; for a single trace, its rank if the trace does "
-            "not contain it.",
-            show_default="all; 0",
-        ),
+        "Rank to read from the traces; for a single trace, its rank if the trace does not contain "
+        "it.",
+        "all; 0",
     ] = None,
     ranks: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of ranks of the job, if no trace contains it.",
-            show_default="from the traces",
-        ),
+        int | None, "Number of ranks of the job, if no trace contains it.", "from the traces"
     ] = None,
     step: Annotated[
         int | None,
-        typer.Option(
-            help="Number of the step (ProfilerStep#N; default: one in the middle).",
-            show_default="one in the middle; without step markers the whole trace",
-        ),
+        "Number of the step (ProfilerStep#N; default: one in the middle).",
+        "one in the middle; without step markers the whole trace",
     ] = None,
     alike: Annotated[
-        bool,
-        typer.Option(
-            "--alike",
-            help="Assume that ranks without a trace behave like traced ranks, in separate groups.",
-        ),
+        bool, "Assume that ranks without a trace behave like traced ranks, in separate groups."
     ] = False,
     host_time: Annotated[
-        bool,
-        typer.Option(
-            "--host-time",
-            help="Keep the host's time between calls as a stream (default: leave idle time out).",
-        ),
+        bool, "Keep the host's time between calls as a stream (default: leave idle time out)."
     ] = False,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the workload.", show_default="the first file's")
-    ] = None,
+    name: Annotated[str | None, "Name of the workload.", "the first file's"] = None,
     json: options.Json = False,
 ) -> None:
     """Make a workload of one step of a training job, from traces of its ranks.
@@ -164,10 +146,7 @@ def make(
         ),
     ] = None,
     output: options.Output = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the workload.", show_default="the preset's, or family's"),
-    ] = None,
+    name: Annotated[str | None, "Name of the workload.", "the preset's, or family's"] = None,
     json: options.Json = False,
 ) -> None:
     """Make a workload of one training step from the formulas of a model.

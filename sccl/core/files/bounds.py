@@ -37,9 +37,7 @@ class DistanceWire(Part, frozen=True, kw_only=True):
 
     problem: str
     chunk: Count
-    sources: Annotated[tuple[int, ...], Meta(description="Ranks that hold it.")] = msgspec.field(
-        name="from"
-    )
+    sources: Annotated[tuple[int, ...], "Ranks that hold it."] = msgspec.field(name="from")
     rank: int = msgspec.field(name="to")
     distance: Count
 
@@ -47,40 +45,28 @@ class DistanceWire(Part, frozen=True, kw_only=True):
 class BoundsCertificateWire(Part, frozen=True, kw_only=True):
     """Why the bounds hold: prices of links and budgets, cuts, and a chunk with far to go."""
 
-    problem: Annotated[
-        str, Meta(description="The bounded collective: the requested one or its dual.")
-    ]
-    chunks: Annotated[int | UnsetType, Meta(description="The C at which chunks are counted.")] = (
-        UNSET
-    )
+    problem: Annotated[str, "The bounded collective: the requested one or its dual."]
+    chunks: Annotated[int | UnsetType, "The C at which chunks are counted."] = UNSET
     rounds_at_least: FractionText | UnsetType = UNSET
     kind: str
     prices: dict[str, FractionText] | UnsetType = UNSET
     cuts: tuple[CutWire, ...] | UnsetType = UNSET
     ranks: Annotated[
-        tuple[int, ...] | UnsetType,
-        Meta(description="For bounds on every allreduce: the ranks of a cut."),
+        tuple[int, ...] | UnsetType, "For bounds on every allreduce: the ranks of a cut."
     ] = UNSET
     groups: Annotated[
         tuple[tuple[int, ...], ...] | UnsetType,
-        Meta(description="For bounds on every allreduce: groups of ranks that sends connect."),
+        "For bounds on every allreduce: groups of ranks that sends connect.",
     ] = UNSET
     sends_per_chunk: Annotated[
-        int | UnsetType,
-        Meta(description="For bounds on every allreduce: smallest number of sends per chunk."),
+        int | UnsetType, "For bounds on every allreduce: smallest number of sends per chunk."
     ] = UNSET
     chunks_per_round: Annotated[
-        int | UnsetType,
-        Meta(description="For bounds on every allreduce: capacity of a round, in chunks."),
+        int | UnsetType, "For bounds on every allreduce: capacity of a round, in chunks."
     ] = UNSET
     approached: Annotated[
         bool | UnsetType,
-        Meta(
-            description=(
-                "For bounds on every allreduce: whether more steps approach the bound arbitrarily "
-                "closely."
-            )
-        ),
+        "For bounds on every allreduce: whether more steps approach the bound arbitrarily closely.",
     ] = UNSET
     steps: DistanceWire
 
@@ -88,12 +74,9 @@ class BoundsCertificateWire(Part, frozen=True, kw_only=True):
 class BoundsWire(Part, frozen=True, kw_only=True):
     """Lower bounds for all algorithms of a class."""
 
-    steps: Annotated[int, Meta(ge=0, description="Lower bound on S.")]
-    bandwidth: Annotated[FractionText, Meta(description="Lower bound on R/C.")]
-    scope: Annotated[
-        str,
-        Meta(description="Class of algorithms for which the bounds hold; empty: all algorithms."),
-    ]
+    steps: Annotated[Count, "Lower bound on S."]
+    bandwidth: Annotated[FractionText, "Lower bound on R/C."]
+    scope: Annotated[str, "Class of algorithms for which the bounds hold; empty: all algorithms."]
     certificate: BoundsCertificateWire
 
 
@@ -215,8 +198,7 @@ class TimedCutWire(Part, frozen=True, kw_only=True):
     """A weighted cut through time: chunks inside at first and wanted outside must cross it."""
 
     labels: Annotated[
-        tuple[int, ...],
-        Meta(description="By rank: the step from which on it is inside, 0 to S; S+1: never."),
+        tuple[int, ...], "By rank: the step from which on it is inside, 0 to S; S+1: never."
     ]
     weight: FractionText
 
@@ -229,27 +211,18 @@ class LimitProofWire(Part, frozen=True, kw_only=True):
     bound: FractionText
     prices: Annotated[
         tuple[tuple[str, int, FractionText], ...] | str,
-        Meta(
-            description="[constraint, step, price]; or 'bandwidth bound', if that proves the limit."
-        ),
+        "[constraint, step, price]; or 'bandwidth bound', if that proves the limit.",
     ]
     cuts: Annotated[
         tuple[TimedCutWire, ...] | UnsetType,
-        Meta(
-            description="Cuts through time that prove the limit; prices then refer to shared "
-            "budgets."
-        ),
+        "Cuts through time that prove the limit; prices then refer to shared budgets.",
     ] = UNSET
     root: Annotated[
         int | UnsetType,
-        Meta(
-            description="For allreduce: the proof follows the contribution of this rank as a "
-            "broadcast."
-        ),
+        "For allreduce: the proof follows the contribution of this rank as a broadcast.",
     ] = UNSET
     roots: Annotated[
-        tuple[int, ...] | UnsetType,
-        Meta(description="For process groups: one such rank per group."),
+        tuple[int, ...] | UnsetType, "For process groups: one such rank per group."
     ] = UNSET
 
 

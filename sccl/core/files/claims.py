@@ -257,13 +257,11 @@ class CertificateWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     schema: Literal[1] = 1
     kind: Literal["certificate"] = "certificate"
     topology: TopologyWire
-    collective: Annotated[CollectiveWire, Meta(description="The collective, with its smallest C.")]
+    collective: Annotated[CollectiveWire, "The collective, with its smallest C."]
     claims: Annotated[tuple[Claim, ...], Meta(min_length=1)]
     symmetries: Annotated[
         tuple[tuple[int, ...], ...],
-        Meta(
-            max_length=64,
-            description="For large machines: translations, as the image of each rank, that extend "
-            "a proof for rank 0 to all ranks. They are checked.",
-        ),
+        Meta(max_length=64),
+        "For large machines: translations, as the image of each rank, that extend a proof for rank "
+        "0 to all ranks. They are checked.",
     ] = ()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
@@ -23,9 +22,9 @@ from sccl.errors import FormatError
 class FrontierOutput(FrontierWire, frozen=True, kw_only=True):
     """The JSON output of 'sccl pareto'."""
 
-    schema: Annotated[Literal[1], Meta(description="Version of this shape.")] = 1
+    schema: Annotated[Literal[1], "Version of this shape."] = 1
     kind: Literal["frontier"] = "frontier"
-    sccl: Annotated[str, Meta(description="The version of sccl.")]
+    sccl: Annotated[str, "The version of sccl."]
     inputs: Inputs
 
 

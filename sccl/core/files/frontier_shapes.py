@@ -22,9 +22,9 @@ Optimal = Annotated[
 class PointWire(Part, frozen=True, kw_only=True):
     """An algorithm on a frontier. On a limit frontier, one at or near a limit."""
 
-    among: Annotated[
-        str | UnsetType, Meta(description="Family of the algorithm, if the frontier has several.")
-    ] = msgspec.field(name="class", default=UNSET)
+    among: Annotated[str | UnsetType, "Family of the algorithm, if the frontier has several."] = (
+        msgspec.field(name="class", default=UNSET)
+    )
     above_every: Annotated[
         FractionText | UnsetType,
         Meta(
@@ -36,7 +36,7 @@ class PointWire(Part, frozen=True, kw_only=True):
     steps: Count
     rounds: int | None
     bandwidth_cost: Annotated[
-        FractionText | None, Meta(description="R/C of the algorithm; null: too large to write.")
+        FractionText | None, "R/C of the algorithm; null: too large to write."
     ]
     rounds_per_step: tuple[int, ...] | UnsetType = UNSET
     limit: Annotated[
@@ -44,38 +44,27 @@ class PointWire(Part, frozen=True, kw_only=True):
     ] = UNSET
     optimal: Optimal
     proved: Annotated[
-        bool,
-        Meta(
-            description=("Whether no algorithm of its family dominates it; otherwise best found.")
-        ),
+        bool, "Whether no algorithm of its family dominates it; otherwise best found."
     ]
     every_k: Annotated[
-        bool | UnsetType,
-        Meta(description="Whether the proof covers every k and C, not only those searched."),
+        bool | UnsetType, "Whether the proof covers every k and C, not only those searched."
     ] = UNSET
-    attained: Annotated[bool | UnsetType, Meta(description="Whether R/C is the limit.")] = UNSET
+    attained: Annotated[bool | UnsetType, "Whether R/C is the limit."] = UNSET
     seconds: Seconds | UnsetType = UNSET
     from_store: Annotated[
         bool | UnsetType,
-        Meta(
-            description="Whether the answer comes from the store; seconds are "
-            "those of the original search."
-        ),
+        "Whether the answer comes from the store; seconds are those of the original search.",
     ] = UNSET
     rests_on: Annotated[
         tuple[str, ...] | UnsetType,
-        Meta(
-            description="Origins, other than this process, of the refutations in its proof: "
-            "stored, other-version, store-file, cluster. For a point that is not proved: "
-            "origins of unverified refutations that would prove it."
-        ),
+        "Origins, other than this process, of the refutations in its proof: stored, other-version, "
+        "store-file, cluster. For a point that is not proved: origins of unverified refutations "
+        "that would prove it.",
     ] = UNSET
     found_by: Annotated[
         str | UnsetType,
-        Meta(
-            description="Method that made the algorithm: greedy, construction, packing, "
-            "composition, or a solver (cp-sat, cadical, z3)."
-        ),
+        "Method that made the algorithm: greedy, construction, packing, composition, or a solver "
+        "(cp-sat, cadical, z3).",
     ] = UNSET
     file: FileText | None
 
@@ -92,35 +81,29 @@ class CandidateWire(Part, frozen=True, kw_only=True):
     seconds: Seconds | UnsetType = UNSET
     origin: Annotated[
         str | UnsetType,
-        Meta(
-            description="Source of a refutation: stored, other-version, store-file, cluster; "
-            "absent: this process. For an open candidate: source of an unverified "
-            "claim."
-        ),
+        "Source of a refutation: stored, other-version, store-file, cluster; absent: this process. "
+        "For an open candidate: source of an unverified claim.",
     ] = UNSET
     refuted_by: Annotated[
         str | UnsetType,
-        Meta(
-            description="For a refuted candidate: distance, cut, packing, or a solver (cp-sat, "
-            "cadical, z3)."
-        ),
+        "For a refuted candidate: distance, cut, packing, or a solver (cp-sat, cadical, z3).",
     ] = UNSET
 
 
 class ClassWire(Part, frozen=True, kw_only=True):
     """The frontier of another class of algorithms for the same question."""
 
-    name: Annotated[str | UnsetType, Meta(description="Name of the family in points.")] = (
-        msgspec.field(name="class", default=UNSET)
+    name: Annotated[str | UnsetType, "Name of the family in points."] = msgspec.field(
+        name="class", default=UNSET
     )
     collective: str | UnsetType = UNSET
-    scope: Annotated[str, Meta(description="Description of the class.")]
-    steps: Annotated[int | UnsetType, Meta(description="Lower bound on S for the class.")] = UNSET
+    scope: Annotated[str, "Description of the class."]
+    steps: Annotated[int | UnsetType, "Lower bound on S for the class."] = UNSET
     bandwidth: FractionText | UnsetType = UNSET
     complete: bool
-    every_k: Annotated[
-        bool | UnsetType, Meta(description="Whether the frontier is complete for every k and C.")
-    ] = UNSET
+    every_k: Annotated[bool | UnsetType, "Whether the frontier is complete for every k and C."] = (
+        UNSET
+    )
     seconds: Seconds | UnsetType = UNSET
     limits: tuple[LimitWire, ...]
     points: tuple[PointWire, ...]
@@ -139,59 +122,42 @@ class QuestionFrontierWire(Part, frozen=True, kw_only=True):
     topology: str
     collective: str
     root: int | None
-    alpha_us: Annotated[float, Meta(description="Latency of a step, used to compare points.")]
-    gb_per_s: Annotated[float, Meta(description="Bandwidth of a lane, used to compare points.")]
+    alpha_us: Annotated[float, "Latency of a step, used to compare points."]
+    gb_per_s: Annotated[float, "Bandwidth of a lane, used to compare points."]
     slowest_link: Annotated[
         bool | UnsetType,
-        Meta(
-            description="Whether alpha_us and gb_per_s describe the slowest "
-            "link of a machine with different links."
-        ),
+        "Whether alpha_us and gb_per_s describe the slowest link of a machine with different "
+        "links.",
     ] = UNSET
-    k: Annotated[
-        int | UnsetType, Meta(description="For a sweep: k of the searched algorithms (R <= S + k).")
-    ] = UNSET
+    k: Annotated[int | UnsetType, "For a sweep: k of the searched algorithms (R <= S + k)."] = UNSET
     max_steps: int | UnsetType | None = UNSET
     max_chunks: int | UnsetType | None = UNSET
     solver: str | UnsetType = UNSET
-    scope: Annotated[str, Meta(description="Class of algorithms of the frontier.")]
+    scope: Annotated[str, "Class of algorithms of the frontier."]
     bounds: BoundsWire
-    complete: Annotated[bool, Meta(description="Whether the frontier of its class is complete.")]
+    complete: Annotated[bool, "Whether the frontier of its class is complete."]
     every_k: Annotated[
-        bool | UnsetType,
-        Meta(description="Whether the frontier is complete for every k, not only for this k."),
+        bool | UnsetType, "Whether the frontier is complete for every k, not only for this k."
     ] = UNSET
-    stopped: Annotated[
-        str, Meta(description="Reason for the last S: bandwidth-bound, max-steps or interrupted.")
-    ]
+    stopped: Annotated[str, "Reason for the last S: bandwidth-bound, max-steps or interrupted."]
     seconds: Seconds | UnsetType = UNSET
     points: tuple[PointWire, ...]
     limits: Annotated[
         tuple[LimitWire, ...],
-        Meta(
-            description=(
-                "Limits of R/C by S; empty for several families, as each one in 'classes' has its "
-                "own."
-            )
-        ),
+        "Limits of R/C by S; empty for several families, as each one in 'classes' has its own.",
     ]
     open: Annotated[
         tuple[CandidateWire, ...] | UnsetType,
-        Meta(
-            description="Candidates without an answer, each of which may hide a better algorithm."
-        ),
+        "Candidates without an answer, each of which may hide a better algorithm.",
     ] = UNSET
     unsat: Annotated[
-        tuple[CandidateWire, ...] | UnsetType,
-        Meta(description="Refuted candidates, each with the reason."),
+        tuple[CandidateWire, ...] | UnsetType, "Refuted candidates, each with the reason."
     ] = UNSET
     every: Annotated[
         tuple[LimitWire, ...] | UnsetType,
-        Meta(description="For allreduce: lower bound on R/C for every allreduce, by S."),
+        "For allreduce: lower bound on R/C for every allreduce, by S.",
     ] = UNSET
-    classes: Annotated[
-        tuple[ClassWire, ...] | UnsetType, Meta(description="Frontier of each class.")
-    ] = UNSET
+    classes: Annotated[tuple[ClassWire, ...] | UnsetType, "Frontier of each class."] = UNSET
     unswept: tuple[UnsweptWire, ...] | UnsetType = UNSET
 
 
@@ -206,6 +172,5 @@ class FrontierWire(HalfWire, frozen=True, kw_only=True):
     """A frontier, with those of the halves that its algorithms are composed of."""
 
     halves: Annotated[
-        tuple[HalfWire, ...] | UnsetType,
-        Meta(description="Frontiers of the two collectives of a composition."),
+        tuple[HalfWire, ...] | UnsetType, "Frontiers of the two collectives of a composition."
     ] = UNSET

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -170,6 +170,32 @@ def kind_of_shape(shape: type[msgspec.Struct]) -> Kind:
 
 
 def json_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a file shape, or of a verb's output."""
+    """Return the JSON Schema (2020-12) of a file shape, or of a verb's output.
+
+    A text in the annotation of a field, ``Annotated[type, text]``, is its description.
+    """
     dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, **msgspec.json.schema(shape)}
+    schema = {"$schema": dialect, **msgspec.json.schema(shape)}
+    structs: dict[str, type[msgspec.Struct]] = {}
+    _collect_structs(shape, structs)
+    for name, struct in structs.items():
+        hints = get_type_hints(struct, include_extras=True)
+        for field in msgspec.structs.fields(struct):
+            for text in getattr(hints[field.name], "__metadata__", ()):
+                if isinstance(text, str):
+                    described = {"description": text}  # first, as msgspec writes it
+                    properties = schema["$defs"][name]["properties"]
+                    properties[field.encode_name] = (
+                        described | properties[field.encode_name] | described
+                    )
+    return schema
+
+
+def _collect_structs(kind: Any, structs: dict[str, type[msgspec.Struct]]) -> None:
+    """Collect a struct, and the structs of its fields, by name."""
+    parts = get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__name__ not in structs:
+        structs[kind.__name__] = kind
+        parts = tuple(get_type_hints(kind, include_extras=True).values())
+    for part in parts:
+        _collect_structs(part, structs)

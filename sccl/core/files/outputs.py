@@ -24,7 +24,7 @@ from typing import (
 )
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta, UnsetType
 
 import sccl
 from sccl.core.algorithm import KSynchronousPlan
@@ -49,9 +49,9 @@ Inputs = Annotated[
 class Output(msgspec.Struct, frozen=True, kw_only=True):
     """The head of every output: its kind, the version of sccl, and digests of its inputs."""
 
-    schema: Annotated[Literal[1], Meta(description="Version of this shape.")] = 1
+    schema: Annotated[Literal[1], "Version of this shape."] = 1
     kind: str
-    sccl: Annotated[str, Meta(description="The version of sccl.")] = sccl.__version__
+    sccl: Annotated[str, "The version of sccl."] = sccl.__version__
     inputs: Inputs
 
 
@@ -96,7 +96,8 @@ def _converter(kind: Any) -> Convert:
         return _round_seconds if is_duration else _converter(parts[0])
     if origin in {Union, UnionType}:
         convert = _converter(next(part for part in parts if part not in {NoneType, UnsetType}))
-        return lambda value: value if value is None or value is UNSET else convert(value)
+        kept = (NoneType, UnsetType, msgspec.Struct)
+        return lambda value: value if isinstance(value, kept) else convert(value)
     if origin is tuple:
         convert_part = _converter(parts[0]) if parts[-1] is ... else _plain
         return lambda values: tuple(map(convert_part, values))
@@ -126,15 +127,11 @@ def _to_text(value: Any) -> str:
 class Failure(Part, frozen=True, kw_only=True):
     """An error."""
 
-    type: Annotated[str, Meta(description="The kind of error, such as ParameterError.")]
+    type: Annotated[str, "The kind of error, such as ParameterError."]
     exit_code: Annotated[
-        int,
-        Meta(
-            description="2: bad input; 4: a solver or a tool failed or is missing; 130: "
-            "interrupted."
-        ),
+        int, "2: bad input; 4: a solver or a tool failed or is missing; 130: interrupted."
     ]
-    message: Annotated[str, Meta(description="The sentence on stderr.")]
+    message: Annotated[str, "The sentence on stderr."]
 
 
 class ErrorOutput(Output, frozen=True, kw_only=True):

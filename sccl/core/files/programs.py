@@ -47,8 +47,7 @@ class BlockWire(_Wire, frozen=True, kw_only=True):
     send_peer: _Index | None
     recv_peer: _Index | None
     instructions: Annotated[
-        tuple[InstructionRow, ...],
-        Meta(description="Instructions, one row each, with the columns of 'fields'."),
+        tuple[InstructionRow, ...], "Instructions, one row each, with the columns of 'fields'."
     ]
 
 
@@ -56,12 +55,11 @@ class RankProgramWire(_Wire, frozen=True, kw_only=True):
     """The program of one rank."""
 
     scratch_slots: Annotated[
-        _Index, Meta(description="Number of scratch slots, each of the size of the largest chunk.")
+        _Index, "Number of scratch slots, each of the size of the largest chunk."
     ]
-    flags: Annotated[_Index, Meta(description="Number of flags that other ranks set here.")]
+    flags: Annotated[_Index, "Number of flags that other ranks set here."]
     saves: Annotated[
-        tuple[_Index, ...],
-        Meta(description="Input slots that are saved first if the call is in place."),
+        tuple[_Index, ...], "Input slots that are saved first if the call is in place."
     ]
     blocks: tuple[BlockWire, ...]
 
@@ -70,15 +68,11 @@ class ProgramWire(_Wire, frozen=True, kw_only=True):
     """A lowered algorithm."""
 
     steps: _Count
-    landing: Annotated[
-        Literal["output", "scratch"], Meta(description="Memory that receives data for the output.")
-    ]
-    parts: Annotated[_Count, Meta(description="Slots of each block of input and output.")]
-    scratch_slots: Annotated[_Index, Meta(description="Largest number of scratch slots of a rank.")]
-    flags: Annotated[_Index, Meta(description="Largest number of flags of a rank.")]
-    fields: Annotated[tuple[str, ...], Meta(description="Columns of a row of instructions.")] = (
-        FIELDS
-    )
+    landing: Annotated[Literal["output", "scratch"], "Memory that receives data for the output."]
+    parts: Annotated[_Count, "Slots of each block of input and output."]
+    scratch_slots: Annotated[_Index, "Largest number of scratch slots of a rank."]
+    flags: Annotated[_Index, "Largest number of flags of a rank."]
+    fields: Annotated[tuple[str, ...], "Columns of a row of instructions."] = FIELDS
     ranks: tuple[RankProgramWire, ...]
 
 
@@ -99,49 +93,37 @@ class LoweredWire(_Wire, frozen=True, kw_only=True):
     chunks: _Count
     rounds: _Count
     root: _Index | None
-    digest: Annotated[str | UnsetType, Meta(description="Digest of the algorithm's file.")] = UNSET
+    digest: Annotated[str | UnsetType, "Digest of the algorithm's file."] = UNSET
     links: Annotated[
-        tuple[LinkRow, ...] | UnsetType,
-        Meta(description="Links of its topology, as [src, dst, lanes]."),
+        tuple[LinkRow, ...] | UnsetType, "Links of its topology, as [src, dst, lanes]."
     ] = UNSET
     eager: Annotated[
-        ProgramWire,
-        Meta(description="Program that starts without a handshake: data arrive in scratch memory."),
+        ProgramWire, "Program that starts without a handshake: data arrive in scratch memory."
     ]
-    direct: Annotated[
-        ProgramWire, Meta(description="Program that writes into the output directly: one copy.")
-    ]
+    direct: Annotated[ProgramWire, "Program that writes into the output directly: one copy."]
 
 
 class CollectiveProgramsWire(_Wire, frozen=True, kw_only=True):
     """The algorithms of one collective, among which the size of a call chooses."""
 
-    identifier: Annotated[
-        str, Meta(description="Name of its function in C.", pattern=r"^[a-z0-9_]+$")
-    ]
+    identifier: Annotated[str, Meta(pattern="^[a-z0-9_]+$"), "Name of its function in C."]
     algorithms: tuple[LoweredWire, ...]
 
 
 class ProjectWire(_Wire, frozen=True, kw_only=True):
     """The algorithms of a project that 'sccl project new' wrote, lowered to programs."""
 
-    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    schema: Annotated[Literal[1], "Version of this format."] = 1
     kind: Literal["program"] = "program"
     target: str
     ranks: Annotated[int, Meta(ge=2)]
     selection: Annotated[
-        str,
-        Meta(
-            description="Switch points: each program with its smallest size in bytes, as in "
-            "SCCL_SELECT."
-        ),
+        str, "Switch points: each program with its smallest size in bytes, as in SCCL_SELECT."
     ]
     protocols: Annotated[
         tuple[tuple[_Letter, _Index], ...] | UnsetType,
-        Meta(
-            description="Programs that the cost model selects (letters as in 'selection'), each "
-            "with its smallest part in bytes."
-        ),
+        "Programs that the cost model selects (letters as in 'selection'), each with its smallest "
+        "part in bytes.",
     ] = UNSET
     collectives: tuple[CollectiveProgramsWire, ...]
 

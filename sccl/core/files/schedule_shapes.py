@@ -35,31 +35,24 @@ class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     topology: TopologyWire
     alpha: Annotated[
         Literal["travels", "occupies"],
-        Meta(
-            description="travels: a link is busy for size * beta, and the chunk arrives alpha "
-            "later; occupies: it is busy for alpha + size * beta."
-        ),
+        "travels: a link is busy for size * beta, and the chunk arrives alpha later; occupies: it "
+        "is busy for alpha + size * beta.",
     ]
-    tick_ps: Annotated[int, Meta(ge=1, description="Picoseconds of a tick.")]
+    tick_ps: Annotated[int, Meta(ge=1), "Picoseconds of a tick."]
     chunk_bytes: Annotated[
-        _Count | tuple[_Count, ...],
-        Meta(description="Bytes of every chunk, or a list with the bytes of each chunk."),
+        _Count | tuple[_Count, ...], "Bytes of every chunk, or a list with the bytes of each chunk."
     ]
     sends: Annotated[
         tuple[tuple[_Tick, _Tick, _Number, _Number, _Number, Literal[0, 1]], ...],
-        Meta(
-            description="Rows [start, end, chunk, src, dst, reduce], sorted by start, chunk, src, "
-            "and dst. The link is busy from tick start to tick end. Rows of one link with "
-            "the same start and end are one transfer of several chunks: it takes one "
-            "alpha plus beta for their total size, and all its chunks arrive together."
-        ),
+        "Rows [start, end, chunk, src, dst, reduce], sorted by start, chunk, src, and dst. The "
+        "link is busy from tick start to tick end. Rows of one link with the same start and end "
+        "are one transfer of several chunks: it takes one alpha plus beta for their total size, "
+        "and all its chunks arrive together.",
     ]
     messages: Annotated[
         tuple[_Number, ...],
-        Meta(
-            description="Message of each send, if chunks pass through nodes without storage; "
-            "empty: each send is a message."
-        ),
+        "Message of each send, if chunks pass through nodes without storage; empty: each send is a "
+        "message.",
     ] = ()
 
 
@@ -72,21 +65,17 @@ class PackedScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     collective: CollectiveWire
     topology: TopologyWire
     alpha: Literal["travels", "occupies"]
-    tick_ps: Annotated[int, Meta(ge=1, description="Picoseconds of a tick.")]
-    chunk_bytes: Annotated[int, Meta(ge=1, description="Bytes of every chunk.")]
+    tick_ps: Annotated[int, Meta(ge=1), "Picoseconds of a tick."]
+    chunk_bytes: Annotated[int, Meta(ge=1), "Bytes of every chunk."]
     passes: Annotated[
         tuple[Literal["stores", "reduces"], ...],
-        Meta(
-            min_length=1,
-            max_length=2,
-            description="Order of the rounds: 'stores' forward, 'reduces' backward with "
-            "reductions.",
-        ),
+        Meta(min_length=1, max_length=2),
+        "Order of the rounds: 'stores' forward, 'reduces' backward with reductions.",
     ]
-    rounds: Annotated[int, Meta(ge=0, lt=2**40, description="Rounds of the log.")]
-    sends: Annotated[int, Meta(ge=0, lt=2**40, description="Chunks of the log.")]
-    chunk_bits: Annotated[Literal[16, 32], Meta(description="Bits of a chunk number in the log.")]
-    finish: Annotated[_Tick, Meta(description="Tick at which the last chunk arrives.")]
+    rounds: Annotated[int, Meta(ge=0, lt=2**40), "Rounds of the log."]
+    sends: Annotated[int, Meta(ge=0, lt=2**40), "Chunks of the log."]
+    chunk_bits: Annotated[Literal[16, 32], "Bits of a chunk number in the log."]
+    finish: Annotated[_Tick, "Tick at which the last chunk arrives."]
 
 
 class BandwidthIntervalWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,15 +83,11 @@ class BandwidthIntervalWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
 
     links: Annotated[
         tuple[_EdgeWire, ...],
-        Meta(description="Ranks or switch nodes, as the topology numbers them; empty: all links."),
+        "Ranks or switch nodes, as the topology numbers them; empty: all links.",
     ] = ()
-    from_us: Annotated[float, Meta(description="Start of the interval, in microseconds.")]
-    to_us: Annotated[
-        float | None, Meta(description="End of the interval, in microseconds; null: no end.")
-    ] = None
-    fraction: Annotated[
-        float, Meta(description="Available fraction of the bandwidth: 0 (an outage) to 1.")
-    ]
+    from_us: Annotated[float, "Start of the interval, in microseconds."]
+    to_us: Annotated[float | None, "End of the interval, in microseconds; null: no end."] = None
+    fraction: Annotated[float, "Available fraction of the bandwidth: 0 (an outage) to 1."]
 
 
 class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,13 +96,9 @@ class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
     schema: _Version = 1
     kind: Literal["bandwidth"] = "bandwidth"
     digest: _Digest | None = None
-    name: Annotated[str, Meta(description="Name in messages; empty: the file's name.")] = ""
+    name: Annotated[str, "Name in messages; empty: the file's name."] = ""
     intervals: Annotated[
         tuple[BandwidthIntervalWire, ...],
-        Meta(
-            min_length=1,
-            description=(
-                "If several intervals cover a link at the same time, the smallest fraction counts."
-            ),
-        ),
+        Meta(min_length=1),
+        "If several intervals cover a link at the same time, the smallest fraction counts.",
     ]

@@ -35,8 +35,7 @@ _Digest = Annotated[
     Meta(description="sha256 of the content without this field; optional in files made by hand."),
 ]
 _Count = Annotated[int, Meta(ge=1)]
-_Index = Annotated[int, Meta(ge=0)]
-_EdgeWire = Annotated[tuple[_Index, _Index], Meta(description="A directed edge as [src, dst].")]
+_EdgeWire = Annotated[tuple[Count, Count], Meta(description="A directed edge as [src, dst].")]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,18 +99,16 @@ class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LinkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A link, in one direction or (with both_ways) in both."""
 
-    src: Annotated[int, Meta(ge=0, description="Node that sends.")]
-    dst: Annotated[int, Meta(ge=0, description="Node that receives.")]
-    lanes: Annotated[int, Meta(ge=1, description="Chunks per round.")] = 1
+    src: Annotated[Count, "Node that sends."]
+    dst: Annotated[Count, "Node that receives."]
+    lanes: Annotated[int, Meta(ge=1), "Chunks per round."] = 1
     both_ways: Annotated[
-        bool, Meta(description="Whether the link also leads from dst to src, with the same lanes.")
+        bool, "Whether the link also leads from dst to src, with the same lanes."
     ] = False
-    alpha_us: Annotated[
-        float | None, Meta(description="Latency, microseconds; default: the topology's.")
-    ] = None
-    gb_per_s: Annotated[
-        float | None, Meta(description="Bandwidth of one lane, GB/s; default: the topology's.")
-    ] = None
+    alpha_us: Annotated[float | None, "Latency, microseconds; default: the topology's."] = None
+    gb_per_s: Annotated[float | None, "Bandwidth of one lane, GB/s; default: the topology's."] = (
+        None
+    )
 
 
 class BudgetWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -119,15 +116,11 @@ class BudgetWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     name: Annotated[str, Meta(min_length=1)]
     edges: Annotated[tuple[_EdgeWire, ...], Meta(min_length=1)]
-    chunks_per_round: Annotated[
-        int, Meta(ge=1, description="Chunks per round of all these edges together.")
-    ]
+    chunks_per_round: Annotated[int, Meta(ge=1), "Chunks per round of all these edges together."]
     gb_per_s: Annotated[
         float | None,
-        Meta(
-            description="Bandwidth of its lanes, GB/s; default: that of its links, or of the "
-            "topology if its links differ."
-        ),
+        "Bandwidth of its lanes, GB/s; default: that of its links, or of the topology if its links "
+        "differ.",
     ] = None
 
 
@@ -135,19 +128,11 @@ class SwitchWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A switch that does more than forward. One that only forwards is written as its name."""
 
     name: str
-    copies: Annotated[
-        bool, Meta(description="Whether an incoming chunk may leave over several links.")
-    ] = False
-    buffer_chunks: Annotated[
-        Annotated[int, Meta(ge=0)] | None,
-        Meta(description="Largest number of stored chunks; null: unlimited."),
-    ] = 0
+    copies: Annotated[bool, "Whether an incoming chunk may leave over several links."] = False
+    buffer_chunks: Annotated[Count | None, "Largest number of stored chunks; null: unlimited."] = 0
     cut_through: Annotated[
         bool,
-        Meta(
-            description="Whether a chunk leaves while it arrives (cut-through); false: the "
-            "switch stores it first."
-        ),
+        "Whether a chunk leaves while it arrives (cut-through); false: the switch stores it first.",
     ] = True
 
 
@@ -158,44 +143,35 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["topology"] = "topology"
     digest: _Digest | None = None
     name: Annotated[str, Meta(min_length=1)]
-    source: Annotated[str, Meta(description="Origin of the numbers.")] = ""
-    ranks: Annotated[int, Meta(description="Nodes 0 .. ranks-1 take part in collectives.")]
-    alpha_us: Annotated[float, Meta(description="Latency of a transfer, microseconds.")]
-    gb_per_s: Annotated[float, Meta(description="Bandwidth of one lane, 10^9 bytes per second.")]
+    source: Annotated[str, "Origin of the numbers."] = ""
+    ranks: Annotated[int, "Nodes 0 .. ranks-1 take part in collectives."]
+    alpha_us: Annotated[float, "Latency of a transfer, microseconds."]
+    gb_per_s: Annotated[float, "Bandwidth of one lane, 10^9 bytes per second."]
     links: Annotated[
         tuple[LinkWire, ...],
-        Meta(
-            description="Links; optional if 'egress' is given: then every rank has a link to "
-            "every other."
-        ),
+        "Links; optional if 'egress' is given: then every rank has a link to every other.",
     ] = ()
     budgets: tuple[BudgetWire, ...] = ()
     egress: Annotated[
-        int | None,
-        Meta(description="Chunks per round that leave each rank over all its links together."),
+        int | None, "Chunks per round that leave each rank over all its links together."
     ] = None
     ingress: Annotated[
-        int | None,
-        Meta(description="Chunks per round that enter each rank; default: the value of 'egress'."),
+        int | None, "Chunks per round that enter each rank; default: the value of 'egress'."
     ] = None
     switches: Annotated[
-        tuple[str | SwitchWire, ...],
-        Meta(description="Switch nodes, by name; they are numbered ranks, ranks+1, ..."),
+        tuple[str | SwitchWire, ...], "Switch nodes, by name; they are numbered ranks, ranks+1, ..."
     ] = ()
     chassis: Annotated[
-        tuple[tuple[_Index, ...], ...],
-        Meta(description="Groups of closely linked ranks, such as the GPUs of a node."),
+        tuple[tuple[Count, ...], ...],
+        "Groups of closely linked ranks, such as the GPUs of a node.",
     ] = ()
     labels: Annotated[
-        tuple[str, ...], Meta(description="Name of each rank on the machine; default: its number.")
+        tuple[str, ...], "Name of each rank on the machine; default: its number."
     ] = ()
     pci_bus_ids: Annotated[
         BusIds,
-        Meta(
-            description="PCI bus id of each rank's GPU, as [domain:]bus:device.function; "
-            "'ascending': rank i is the GPU with the i-th lowest, as nvidia-smi "
-            "numbers them; default: unknown."
-        ),
+        "PCI bus id of each rank's GPU, as [domain:]bus:device.function; 'ascending': rank i is "
+        "the GPU with the i-th lowest, as nvidia-smi numbers them; default: unknown.",
     ] = ()
 
 
@@ -207,32 +183,23 @@ class NetworkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     digest: _Digest | None = None
     joining: Annotated[
         Literal["switch", "rails", "full"],
-        Meta(
-            description="'switch': one for all NICs; 'rails': one for the i-th NICs of all "
-            "nodes; 'full': links between all NICs of different nodes."
-        ),
+        "'switch': one for all NICs; 'rails': one for the i-th NICs of all nodes; 'full': links "
+        "between all NICs of different nodes.",
     ]
     gb_per_s: Annotated[
         float | None,
-        Meta(
-            description="Bandwidth of a NIC in one direction, 10^9 bytes per second; default: the "
-            "value in the machine's file."
-        ),
+        "Bandwidth of a NIC in one direction, 10^9 bytes per second; default: the value in the "
+        "machine's file.",
     ] = None
     alpha_us: Annotated[
         float | None,
-        Meta(
-            description="Latency from NIC to NIC, through the switch if there is one, "
-            "microseconds; default: the value in the machine's file."
-        ),
+        "Latency from NIC to NIC, through the switch if there is one, microseconds; default: the "
+        "value in the machine's file.",
     ] = None
     nics: Annotated[
-        _Count | tuple[tuple[_Index, ...], ...] | None,
-        Meta(
-            description="Number of NICs per node (GPUs are divided evenly in their order), or "
-            "the GPUs of each NIC; default: the value in the machine's file, else one "
-            "per GPU."
-        ),
+        _Count | tuple[tuple[Count, ...], ...] | None,
+        "Number of NICs per node (GPUs are divided evenly in their order), or the GPUs of each "
+        "NIC; default: the value in the machine's file, else one per GPU.",
     ] = None
 
 
@@ -242,7 +209,7 @@ class RelationWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     relation: Literal["all", "root", "scattered", "transpose", "pairs"]
     root: int | None = None
     period: _Count | None = None
-    pairs: tuple[tuple[_Index, _Index], ...] = ()
+    pairs: tuple[tuple[Count, Count], ...] = ()
 
 
 class CollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -253,15 +220,14 @@ class CollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     digest: _Digest | None = None
     name: Annotated[str, Meta(min_length=1)]
     ranks: _Count
-    chunks: Annotated[int, Meta(ge=1, description="C: chunks per rank, the divisor of costs.")]
-    num_chunks: Annotated[int, Meta(ge=1, description="G: all chunks.")]
+    chunks: Annotated[int, Meta(ge=1), "C: chunks per rank, the divisor of costs."]
+    num_chunks: Annotated[int, Meta(ge=1), "G: all chunks."]
     pre: RelationWire
     post: RelationWire
     combining: bool = False
     root: int | None = None
     counts: Annotated[
-        tuple[int, ...],
-        Meta(description="Elements of each chunk of the pattern; default: equal chunks."),
+        tuple[int, ...], "Elements of each chunk of the pattern; default: equal chunks."
     ] = ()
 
 
@@ -282,56 +248,42 @@ class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True)
     name: Annotated[str, Meta(min_length=1)]
     ranks: _Count
     pre: Annotated[
-        tuple[tuple[_Index, _Index], ...],
-        Meta(description="[chunk, rank]: the rank holds the chunk at the start."),
+        tuple[tuple[Count, Count], ...], "[chunk, rank]: the rank holds the chunk at the start."
     ] = ()
     post: Annotated[
-        tuple[tuple[_Index, _Index], ...],
-        Meta(description="[chunk, rank]: the rank must hold the chunk at the end."),
+        tuple[tuple[Count, Count], ...], "[chunk, rank]: the rank must hold the chunk at the end."
     ] = ()
-    combining: Annotated[
-        bool, Meta(description="The ranks in 'pre' contribute, and 'post' holds the reduction.")
-    ] = False
+    combining: Annotated[bool, "The ranks in 'pre' contribute, and 'post' holds the reduction."] = (
+        False
+    )
     counts: Annotated[
-        tuple[_Count, ...],
-        Meta(description="Elements of chunk 0, 1, ...; default: equal chunks."),
+        tuple[_Count, ...], "Elements of chunk 0, 1, ...; default: equal chunks."
     ] = ()
-    allgatherv: Annotated[
-        tuple[_Index, ...], Meta(description="Elements of each rank, which all ranks receive.")
-    ] = ()
+    allgatherv: Annotated[tuple[Count, ...], "Elements of each rank, which all ranks receive."] = ()
     alltoallv: Annotated[
-        tuple[tuple[_Index, ...], ...],
-        Meta(description="One row per rank: its elements for rank 0, 1, ..."),
+        tuple[tuple[Count, ...], ...], "One row per rank: its elements for rank 0, 1, ..."
     ] = ()
-    gatherv: Annotated[
-        tuple[_Index, ...], Meta(description="Elements of each rank, which 'root' receives.")
-    ] = ()
+    gatherv: Annotated[tuple[Count, ...], "Elements of each rank, which 'root' receives."] = ()
     reducescatterv: Annotated[
-        tuple[_Index, ...],
-        Meta(description="Elements of the reduction that each rank receives; all contribute."),
+        tuple[Count, ...], "Elements of the reduction that each rank receives; all contribute."
     ] = ()
-    scatterv: Annotated[
-        tuple[_Index, ...], Meta(description="Elements that 'root' has for each rank.")
-    ] = ()
-    root: Annotated[_Index, Meta(description="Root of 'gatherv' and 'scatterv'.")] = 0
+    scatterv: Annotated[tuple[Count, ...], "Elements that 'root' has for each rank."] = ()
+    root: Annotated[Count, "Root of 'gatherv' and 'scatterv'."] = 0
 
 
 class GroupWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Ranks that do a collective together."""
 
     ranks: Annotated[
-        tuple[_Index, ...],
-        Meta(min_length=2, description="Ranks, in the order in which the collective numbers them."),
+        tuple[Count, ...],
+        Meta(min_length=2),
+        "Ranks, in the order in which the collective numbers them.",
     ]
     collective: Annotated[
-        str | None, Meta(description="Name of the machine; default: the name passed with the file.")
+        str | None, "Name of the machine; default: the name passed with the file."
     ] = None
     root: Annotated[
-        _Index | None,
-        Meta(
-            description="Root, one of these ranks; default: the first, if the collective has a "
-            "root."
-        ),
+        Count | None, "Root, one of these ranks; default: the first, if the collective has a root."
     ] = None
 
 
@@ -350,7 +302,7 @@ class _AlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     digest: _Digest | None = None
     collective: CollectiveWire
     topology: TopologyWire
-    scope: Annotated[str, Meta(description="Class of algorithms for claims of optimality.")] = ""
+    scope: Annotated[str, "Class of algorithms for claims of optimality."] = ""
     proved: tuple[str, ...] = ()
     rounds_per_step: Annotated[tuple[int, ...], Meta(min_length=1)]
 
@@ -361,18 +313,16 @@ class AlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_defaults=Tru
     kind: Literal["algorithm"] = "algorithm"
     sends: Annotated[
         tuple[tuple[int, int, int, int, Literal[0, 1]], ...],
-        Meta(description="[step, chunk, src, dst, reduce], by step; steps count from 0."),
+        "[step, chunk, src, dst, reduce], by step; steps count from 0.",
     ]
 
 
 class GeneratorWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A symmetry: a renaming of ranks, and how it turns the chunks of a class."""
 
-    ranks: Annotated[tuple[_Index, ...], Meta(description="Image of each rank.")]
-    turn: Annotated[
-        int, Meta(ge=0, description="Chunk i of a class becomes chunk i + turn of its image...")
-    ] = 0
-    period: Annotated[int, Meta(ge=1, description="... within each block of this many chunks.")] = 1
+    ranks: Annotated[tuple[Count, ...], "Image of each rank."]
+    turn: Annotated[Count, "Chunk i of a class becomes chunk i + turn of its image..."] = 0
+    period: Annotated[int, Meta(ge=1), "... within each block of this many chunks."] = 1
 
 
 class SymmetryWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -384,10 +334,8 @@ class SymmetryWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     generators: tuple[GeneratorWire, ...] = ()
     offsets: Annotated[
         tuple[tuple[int, int], ...],
-        Meta(
-            description="[offset, size] as in TACCL's sketches: in each block of 'size' ranks, "
-            "every rank moves by the offset, cyclically."
-        ),
+        "[offset, size] as in TACCL's sketches: in each block of 'size' ranks, every rank moves by "
+        "the offset, cyclically.",
     ] = ()
 
 
@@ -396,10 +344,10 @@ class SymmetricAlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_def
 
     kind: Literal["symmetric-algorithm"] = "symmetric-algorithm"
     symmetries: tuple[GeneratorWire, ...]
-    num_sends: Annotated[int, Meta(ge=0, description="Number of sends of all chunks.")]
+    num_sends: Annotated[Count, "Number of sends of all chunks."]
     sends: Annotated[
         tuple[tuple[int, int, int, int], ...],
-        Meta(description="[step, chunk, src, dst], by step; steps count from 0."),
+        "[step, chunk, src, dst], by step; steps count from 0.",
     ]
 
 
@@ -425,13 +373,13 @@ class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["answer"] = "answer"
     digest: _Digest | None = None
     answer: Literal["sat", "unsat", "unknown"]
-    solver: Annotated[str, Meta(description="Name of the solver, with the symmetry group if any.")]
-    group: Annotated[str, Meta(description="Symmetries that the search imposed; empty: none.")] = ""
+    solver: Annotated[str, "Name of the solver, with the symmetry group if any."]
+    group: Annotated[str, "Symmetries that the search imposed; empty: none."] = ""
     seconds: float
     reason: str = ""
     origin: Annotated[
         Literal["here", "cluster"],
-        Meta(description="Whether a process of the writer, or a cluster, derived an 'unsat'."),
+        "Whether a process of the writer, or a cluster, derived an 'unsat'.",
     ] = "here"
     best: str = ""
     algorithm: AlgorithmWire | None = None

@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
-
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import ParameterError, TooLargeError
@@ -45,10 +43,8 @@ class MessageOptions(FormatOptions, frozen=True, kw_only=True):
 
     awaiting: Annotated[
         Awaiting,
-        Meta(
-            description="Dependency of a send: data (all arrivals of its chunk) or step (all "
-            "arrivals of earlier steps)."
-        ),
+        "Dependency of a send: data (all arrivals of its chunk) or step (all arrivals of earlier "
+        "steps).",
     ] = Awaiting.DATA
 
 

@@ -9,7 +9,6 @@ from shlex import quote
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.cost import Costs, fastest_by_size
@@ -34,8 +33,8 @@ class EntryPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A plan, and for which buffers it was written."""
 
     name: str
-    min_bytes: Annotated[int, Meta(ge=0, description="Size of a rank's buffer; inclusive.")]
-    max_bytes: Annotated[int | None, Meta(description="Inclusive; null: no limit.")]
+    min_bytes: Annotated[Count, "Size of a rank's buffer; inclusive."]
+    max_bytes: Annotated[int | None, "Inclusive; null: no limit."]
 
 
 class ExportOutput(Output, frozen=True, kw_only=True):
@@ -44,10 +43,10 @@ class ExportOutput(Output, frozen=True, kw_only=True):
     kind: Literal["export"] = "export"
     format: str
     path: FileText
-    files: Annotated[tuple[str, ...], Meta(description="Names of the files, if it is a folder.")]
+    files: Annotated[tuple[str, ...], "Names of the files, if it is a folder."]
     plans: tuple[EntryPart, ...]
-    command: Annotated[str, Meta(description="Command that runs the written files.")]
-    notes: Annotated[tuple[str, ...], Meta(description="Limits and assumptions of the files.")]
+    command: Annotated[str, "Command that runs the written files."]
+    notes: Annotated[tuple[str, ...], "Limits and assumptions of the files."]
     bytes: Count
 
 

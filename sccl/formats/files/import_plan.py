@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Count, FileText
@@ -33,9 +31,9 @@ class ImportOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl import'."""
 
     kind: Literal["import"] = "import"
-    format: Annotated[str, Meta(description="Name of the file's format.")]
+    format: Annotated[str, "Name of the file's format."]
     about: str
-    notes: Annotated[tuple[str, ...], Meta(description="Assumptions and limits of the result.")]
+    notes: Annotated[tuple[str, ...], "Assumptions and limits of the result."]
     collective: str
     topology: str
     ranks: Count

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.files.disk import open_for_reading, read_nonblank, read_text, write_atomically
 from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.outputs import Output, build_output, question_digests
@@ -26,20 +24,14 @@ class TopoImportOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl topo import'."""
 
     kind: Literal["topo-import"] = "topo-import"
-    format: Annotated[
-        str, Meta(description="Format of the file: one of 'sccl topo import --help'.")
-    ]
-    understood: Annotated[tuple[str, ...], Meta(description="Content of the file.")]
-    assumed: Annotated[
-        tuple[str, ...], Meta(description="Assumed values that the file lacks, with their sources.")
-    ]
+    format: Annotated[str, "Format of the file: one of 'sccl topo import --help'."]
+    understood: Annotated[tuple[str, ...], "Content of the file."]
+    assumed: Annotated[tuple[str, ...], "Assumed values that the file lacks, with their sources."]
     ranks: Count
     links: Count
-    unreachable: Annotated[
-        tuple[int, int] | None, Meta(description="Two ranks with no path between them, if any.")
-    ]
-    file: Annotated[FileText | None, Meta(description="Written file, if any.")]
-    topology: Annotated[TopologyWire, Meta(description="The machine, in the format of its file.")]
+    unreachable: Annotated[tuple[int, int] | None, "Two ranks with no path between them, if any."]
+    file: Annotated[FileText | None, "Written file, if any."]
+    topology: Annotated[TopologyWire, "The machine, in the format of its file."]
 
 
 @dataclass(frozen=True, slots=True)

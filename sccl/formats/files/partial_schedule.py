@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.outputs import Output, build_output, plan_digests
 from sccl.core.files.shapes import Count, FileText
@@ -27,8 +25,8 @@ class PartOutput(Output, frozen=True, kw_only=True):
     kind: Literal["part"] = "part"
     collective: str
     topology: str
-    sends: Annotated[Count, Meta(description="Number of transfers of the part.")]
-    of: Annotated[Count, Meta(description="Number of transfers of the whole schedule.")]
+    sends: Annotated[Count, "Number of transfers of the part."]
+    of: Annotated[Count, "Number of transfers of the whole schedule."]
     file: FileText | None
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.files.claims import CLAIMS
 from sccl.core.files.json_text import file_digest
 from sccl.core.files.outputs import Output, build_output
@@ -26,10 +24,7 @@ class ClaimPart(Part, frozen=True, kw_only=True):
     claim: str
     state: Annotated[
         ClaimState,
-        Meta(
-            description="searched: two solvers agree, without a proof; unchecked: the check "
-            "would take too long."
-        ),
+        "searched: two solvers agree, without a proof; unchecked: the check would take too long.",
     ]
     detail: str
 
@@ -43,11 +38,8 @@ class CertifiedMachinePart(Part, frozen=True, kw_only=True):
     lanes: Count
     budgets: Count
     digest: str
-    origin: Annotated[str, Meta(description="Whether it is a named machine of sccl.")]
-    rounds: Annotated[
-        str,
-        Meta(description="Definition of a round in the claims, if links differ in bandwidth."),
-    ]
+    origin: Annotated[str, "Whether it is a named machine of sccl."]
+    rounds: Annotated[str, "Definition of a round in the claims, if links differ in bandwidth."]
 
 
 class CertifiedCollectivePart(Part, frozen=True, kw_only=True):
@@ -55,11 +47,8 @@ class CertifiedCollectivePart(Part, frozen=True, kw_only=True):
 
     name: str
     root: int | None
-    custom: Annotated[
-        bool,
-        Meta(description="Whether sccl has a different topology or collective with this name."),
-    ]
-    unit: Annotated[int, Meta(description="Smallest possible C.")]
+    custom: Annotated[bool, "Whether sccl has a different topology or collective with this name."]
+    unit: Annotated[int, "Smallest possible C."]
     digest: str
 
 
@@ -69,14 +58,14 @@ class CertifiedQuestionPart(Part, frozen=True, kw_only=True):
     folder: FileText
     machine: CertifiedMachinePart
     collective: CertifiedCollectivePart
-    classes: Annotated[tuple[str, ...], Meta(description="Classes with a claim of optimality.")]
+    classes: Annotated[tuple[str, ...], "Classes with a claim of optimality."]
 
 
 class VerifyCertificateOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl certificate verify'."""
 
     kind: Literal["verify-certificate"] = "verify-certificate"
-    folder: Annotated[str, Meta(description="The folder, or the list of folders.")]
+    folder: Annotated[str, "The folder, or the list of folders."]
     questions: tuple[CertifiedQuestionPart, ...]
     claims: tuple[ClaimPart, ...]
 

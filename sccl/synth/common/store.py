@@ -14,11 +14,12 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, verdict
 from sccl.core.files.algorithms import (
@@ -28,7 +29,7 @@ from sccl.core.files.algorithms import (
     instance_to_wire,
 )
 from sccl.core.files.json_text import digest, parse
-from sccl.core.files.shapes import AnswerWire, InstanceWire
+from sccl.core.files.shapes import AnswerWire, InstanceWire, Part, Seconds
 from sccl.core.instance import Instance
 from sccl.errors import InputError, JudgeError, ParameterError, ScclWarning
 from sccl.judge import require_valid
@@ -65,16 +66,15 @@ _derived_unsats: set[tuple[str, str]] = set()
 _LOCK_ERRORS = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A stored query, without the answer itself."""
+class VerdictPart(Part, frozen=True):
+    """A verdict of the store."""
 
-    instance: str
+    instance: Annotated[str, "The digest of the instance."]
     solver: str
-    answer: str
-    seconds: float
+    answer: Annotated[str, Meta(pattern="^(sat|unsat|unknown)$")]
+    seconds: Seconds
     version: str
-    at: str
+    at: Annotated[str, "When, in UTC."]
     topology: str
     collective: str
     chunks: int
@@ -272,7 +272,7 @@ class Store:
             self._is_write_disabled = True
             self._warn(error)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[VerdictPart]:
         """Yield the stored rows, oldest first.
 
         Raises:
@@ -285,11 +285,11 @@ class Store:
         )
         for key, solver, answer, seconds, version, at, question in stored_rows:
             asked = _decode_question(question, f"{self.path}, {key}")
-            yield Row(
+            yield VerdictPart(
                 key.removeprefix("sha256:"),
                 solver,
                 answer,
-                seconds,
+                round(seconds, 3),
                 version,
                 at,
                 asked.topology.name,

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
-from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import AnswerWire, Count, FileText, InstanceWire, Part, Seconds
-from sccl.synth.common.store import Row
-
-
-class VerdictPart(Part, frozen=True, kw_only=True):
-    """A verdict of the store."""
-
-    instance: Annotated[str, Meta(description="The digest of the instance.")]
-    solver: str
-    answer: Annotated[str, Meta(pattern="^(sat|unsat|unknown)$")]
-    seconds: Seconds
-    version: str
-    at: Annotated[str, Meta(description="When, in UTC.")]
-    topology: str
-    collective: str
-    chunks: int
-    steps: int
-    rounds: int
+from sccl.core.files.outputs import Output
+from sccl.core.files.shapes import AnswerWire, Count, FileText, InstanceWire
+from sccl.synth.common.store import VerdictPart
 
 
 class StoreLsOutput(Output, frozen=True, kw_only=True):
@@ -41,7 +22,7 @@ class StoreShowOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["store-show"] = "store-show"
     instance: InstanceWire
-    answers: Annotated[dict[str, AnswerWire], Meta(description="By solver.")]
+    answers: Annotated[dict[str, AnswerWire], "By solver."]
 
 
 class StoreExportOutput(Output, frozen=True, kw_only=True):
@@ -57,8 +38,3 @@ class StoreGcOutput(Output, frozen=True, kw_only=True):
     kind: Literal["store-gc"] = "store-gc"
     store: FileText
     deleted: Count
-
-
-def ls_output(store: str, rows: Iterable[Row]) -> StoreLsOutput:
-    """Return the verdicts of a store."""
-    return build_output(StoreLsOutput, inputs={}, store=store, verdicts=rows)

@@ -335,27 +335,21 @@ class SynthesisOutput(Output, frozen=True, kw_only=True):
 
     collective: str
     topology: str
-    size_bytes: Annotated[
-        int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
-    ]
+    size_bytes: Annotated[int, Meta(ge=1), "Size of a rank's buffer, which has C chunks."]
     chunks: Count
-    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
-    finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
-    bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
+    alpha: Annotated[AlphaText, "Whether alpha occupies the link or travels."]
+    finish_us: Annotated[float, "When the last chunk arrives."]
+    bound_us: Annotated[float, "Lower bound for all schedules of these chunks."]
     proved: Annotated[
         bool,
-        Meta(
-            description="Whether the schedule attains the lower bound; with "
-            "priorities, the bound on the weighted mean."
-        ),
+        "Whether the schedule attains the lower bound; with priorities, the bound on the weighted "
+        "mean.",
     ]
-    sends: Annotated[int, Meta(ge=0, description="Transfers over links.")]
+    sends: Annotated[Count, "Transfers over links."]
     seconds: Seconds
-    seed: Annotated[int, Meta(ge=0)]
-    ended: Annotated[
-        str, Meta(description="Reason why it ended before its budget was used; or empty.")
-    ]
-    sketch: Annotated[str | None, Meta(description="Sketch that the schedule obeys; null: none.")]
+    seed: Count
+    ended: Annotated[str, "Reason why it ended before its budget was used; or empty."]
+    sketch: Annotated[str | None, "Sketch that the schedule obeys; null: none."]
     file: FileText | None
 
 

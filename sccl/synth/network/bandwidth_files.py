@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
+from sccl.core.files.outputs import build_output
 from sccl.core.files.schedule_shapes import BandwidthIntervalWire, VariableBandwidthWire
 from sccl.errors import FormatError, ParameterError
 from sccl.synth.network.variable_bandwidth import BandwidthInterval, VariableBandwidth
@@ -67,18 +68,7 @@ def _interval(wire: BandwidthIntervalWire) -> BandwidthInterval:
 
 def bandwidth_to_wire(bandwidth: VariableBandwidth) -> VariableBandwidthWire:
     """Return the file shape of a bandwidth over time."""
-    return VariableBandwidthWire(
-        name=bandwidth.name,
-        intervals=tuple(
-            BandwidthIntervalWire(
-                links=interval.links,
-                from_us=float(interval.from_us),
-                to_us=None if interval.to_us is None else float(interval.to_us),
-                fraction=float(interval.fraction),
-            )
-            for interval in bandwidth.intervals
-        ),
-    )
+    return build_output(VariableBandwidthWire, bandwidth)
 
 
 def _exact(number: float) -> Fraction:

@@ -22,25 +22,20 @@ _Count = Annotated[int, Meta(ge=1)]
 class Options(contract.Options, frozen=True, kw_only=True):
     """Which algorithm: the best of a sweep at the request's size, or that of (C, S, R)."""
 
-    solver: Annotated[
-        Literal["cpsat", "cadical", "z3"], Meta(description="Solver of each instance.")
-    ] = "cpsat"
-    symmetry: Annotated[
-        str, Meta(description="auto, none, translations, or a file with generators.")
-    ] = "auto"
+    solver: Annotated[Literal["cpsat", "cadical", "z3"], "Solver of each instance."] = "cpsat"
+    symmetry: Annotated[str, "auto, none, translations, or a file with generators."] = "auto"
     k: Annotated[
         Annotated[int, Meta(ge=0, le=MAX_K)] | None,
-        Meta(description="R <= S + k is swept; default: 5, or the rounds of the bandwidth bound."),
+        "R <= S + k is swept; default: 5, or the rounds of the bandwidth bound.",
     ] = None
     max_steps: Annotated[
-        _Count | None, Meta(description="Last S of the sweep; default: 3 above the latency bound.")
+        _Count | None, "Last S of the sweep; default: 3 above the latency bound."
     ] = None
     max_chunks: Annotated[
-        _Count | None,
-        Meta(description="Largest C; default: all that the bandwidth bound allows for R."),
+        _Count | None, "Largest C; default: all that the bandwidth bound allows for R."
     ] = None
-    chunks: Annotated[
-        _Count | None, Meta(description="C of the algorithm to search for, with steps and rounds.")
-    ] = None
-    steps: Annotated[_Count | None, Meta(description="S of it.")] = None
-    rounds: Annotated[_Count | None, Meta(description="R of it.")] = None
+    chunks: Annotated[_Count | None, "C of the algorithm to search for, with steps and rounds."] = (
+        None
+    )
+    steps: Annotated[_Count | None, "S of it."] = None
+    rounds: Annotated[_Count | None, "R of it."] = None

@@ -18,19 +18,15 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     solver: Annotated[
         str,
-        Meta(
-            description=f"Solver: {', '.join(solve.names())}.",
-            extra={"choices": solve.names()},
-        ),
+        Meta(extra={"choices": solve.names()}),
+        f"Solver: {', '.join(solve.names())}.",
     ] = solve.DEFAULT_SOLVER
-    seed: Annotated[int, Meta(description="Seed of the solver.")] = 0
+    seed: Annotated[int, "Seed of the solver."] = 0
     symmetry: Annotated[
         str,
-        Meta(
-            description="Symmetry of the search: auto (from 12 ranks on), none, translations, or a "
-            ".json file ('sccl doctor schema symmetry').",
-            extra={"choices": ("auto", "none", "translations")},
-        ),
+        Meta(extra={"choices": ("auto", "none", "translations")}),
+        "Symmetry of the search: auto (from 12 ranks on), none, translations, or a .json file "
+        "('sccl doctor schema symmetry').",
     ] = "auto"
 
 
@@ -38,39 +34,27 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The store of verdicts."""
 
     store: Annotated[
-        Path | None,
-        Meta(
-            description="File that stores answers, to resume a sweep.",
-            extra={"default": "in the user's cache folder"},
-        ),
+        Path | None, "File that stores answers, to resume a sweep.", "in the user's cache folder"
     ] = None
-    no_store: Annotated[bool, Meta(description="Neither read nor write the store.")] = False
+    no_store: Annotated[bool, "Neither read nor write the store."] = False
     trust_store: Annotated[
-        bool,
-        Meta(
-            description="Accept an 'unsat' of a store file, or of another sccl version, unverified."
-        ),
+        bool, "Accept an 'unsat' of a store file, or of another sccl version, unverified."
     ] = False
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The processes or machines that answer queries."""
 
-    jobs: Annotated[
-        int, Meta(description="Number of queries solved at once, each in its own process.")
-    ] = 1
+    jobs: Annotated[int, "Number of queries solved at once, each in its own process."] = 1
     cluster: Annotated[
-        str | None,
-        Meta(description="Address of a Dask scheduler that solves queries: tcp://host:8786."),
+        str | None, "Address of a Dask scheduler that solves queries: tcp://host:8786."
     ] = None
     trust_cluster: Annotated[
-        bool, Meta(description="Accept an 'unsat' of a cluster worker without verification.")
+        bool, "Accept an 'unsat' of a cluster worker without verification."
     ] = False
-    tls_ca: Annotated[
-        Path | None, Meta(description="Certificate authority of the cluster (PEM).")
-    ] = None
-    tls_cert: Annotated[Path | None, Meta(description="Certificate for the cluster (PEM).")] = None
-    tls_key: Annotated[Path | None, Meta(description="Key of the certificate (PEM).")] = None
+    tls_ca: Annotated[Path | None, "Certificate authority of the cluster (PEM)."] = None
+    tls_cert: Annotated[Path | None, "Certificate for the cluster (PEM)."] = None
+    tls_key: Annotated[Path | None, "Key of the certificate (PEM)."] = None
 
 
 def build_settings(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.files.outputs import Output
 from sccl.core.files.shapes import FileText
 from sccl.errors import ParameterError
@@ -18,7 +16,7 @@ class Smt2Output(Output, frozen=True, kw_only=True):
 
     kind: Literal["smt2"] = "smt2"
     file: FileText | None
-    text: Annotated[str | None, Meta(description="SMT-LIB 2; null with --output.")]
+    text: Annotated[str | None, "SMT-LIB 2; null with --output."]
 
 
 def problem_text(question: Question) -> str:

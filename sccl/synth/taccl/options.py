@@ -30,58 +30,42 @@ class Options(contract.Options, frozen=True, kw_only=True):
 
     sketch: Annotated[
         SketchWire | None,
-        Meta(
-            description="Sketch file ('sccl doctor schema sketch', or one of TACCL's); auto: the "
-            "best of the machine's suggestions.",
-            extra={"default": "auto"},
-        ),
+        "Sketch file ('sccl doctor schema sketch', or one of TACCL's); auto: the best of the "
+        "machine's suggestions.",
+        "auto",
     ] = None
     chunks: Annotated[
         int,
-        Meta(
-            ge=0,
-            le=1024,
-            description="Chunks per part that a rank sends or receives; 0: the sketch's number, or "
-            "with auto the best number.",
-        ),
+        Meta(ge=0, le=1024),
+        "Chunks per part that a rank sends or receives; 0: the sketch's number, or with auto the "
+        "best number.",
     ] = 0
     paths: Annotated[
         Literal["auto", "shortest", "any"],
-        Meta(
-            description="Routes: shortest paths only, any path, or auto (shortest for chunks with "
-            "one destination)."
-        ),
+        "Routes: shortest paths only, any path, or auto (shortest for chunks with one "
+        "destination).",
     ] = "auto"
     order: Annotated[
         Literal["best", "farthest-start", "farthest-end", "soonest-start", "soonest-end"],
-        Meta(
-            description="Order on a link: longest remaining path or earliest arrival first, filled "
-            "from the start or from the end; best: all four."
-        ),
+        "Order on a link: longest remaining path or earliest arrival first, filled from the start "
+        "or from the end; best: all four.",
     ] = "best"
     steps: Annotated[
         Literal["auto", "three", "joined"],
-        Meta(
-            description="Stages: three (routes, orders, exact times), joined (improves all of them "
-            "together), or auto (joined if small)."
-        ),
+        "Stages: three (routes, orders, exact times), joined (improves all of them together), or "
+        "auto (joined if small).",
     ] = "auto"
-    together: Annotated[
-        bool, Meta(description="Send chunks together with one alpha, if alpha occupies links.")
-    ] = True
+    together: Annotated[bool, "Send chunks together with one alpha, if alpha occupies links."] = (
+        True
+    )
     alpha: Annotated[
         Literal["travels", "occupies"],
-        Meta(
-            description="Alpha model: travels or occupies. With travels a chunk arrives alpha "
-            "later, with occupies the link is busy during alpha."
-        ),
+        "Alpha model: travels or occupies. With travels a chunk arrives alpha later, with occupies "
+        "the link is busy during alpha.",
     ] = "travels"
     gap: Annotated[
         float,
-        Meta(
-            ge=0,
-            le=1,
-            description="Relative optimality gap at which the search stops (0.01 = 1 %); at least "
-            "0.001 if sketches are searched on a machine that is too large for the models.",
-        ),
+        Meta(ge=0, le=1),
+        "Relative optimality gap at which the search stops (0.01 = 1 %); at least 0.001 if "
+        "sketches are searched on a machine that is too large for the models.",
     ] = 0.0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
-
-from msgspec import Meta
 
 from sccl.core.files.shapes import FileText, Part
 from sccl.synth.common.synthesis import AUTO, Synthesis, SynthesisOutput, synthesis_output
@@ -15,17 +14,25 @@ from sccl.synth.sketches.sketch_shapes import SketchWire
 class TacclPhasePart(Part, frozen=True, kw_only=True):
     """How one phase went, step by step."""
 
-    relaxed_us: Annotated[float, Meta(description="Lower bound for all orders of its routes.")]
-    by: Annotated[str, Meta(description="Order or model that produced the schedule.")]
-    tried: Annotated[dict[str, float], Meta(description="Result of each order and each model.")]
+    relaxed_us: Annotated[float, "Lower bound for all orders of its routes."]
+    by: Annotated[str, "Order or model that produced the schedule."]
+    tried: Annotated[dict[str, float], "Result of each order and each model."]
+
+
+@dataclass(frozen=True, slots=True)
+class SketchReport:
+    """The sketch of a result, and the results of its phases."""
+
+    kept: SketchWire
+    phases: tuple[TacclPhasePart, ...]
 
 
 class TacclOutput(SynthesisOutput, frozen=True, kw_only=True):
     """The JSON output of 'sccl synth taccl'."""
 
     kind: Literal["taccl"] = "taccl"
-    sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]
-    bound_of: Annotated[str, Meta(description="Schedules that the bound covers, in any sketch.")]
+    sketch: Annotated[str, "Sketch that the schedule obeys."]
+    bound_of: Annotated[str, "Schedules that the bound covers, in any sketch."]
     phases: tuple[TacclPhasePart, ...]
     sketch_file: FileText | None
 
@@ -40,8 +47,6 @@ def taccl_output(
         file: File of the schedule. None: not written.
         sketch_file: File of the sketch. None: not written.
     """
-    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
-
     report = result.event(SketchReport)
     return synthesis_output(
         TacclOutput,
@@ -55,7 +60,5 @@ def taccl_output(
 
 def obeyed_sketch(result: Synthesis) -> SketchWire | None:
     """Return the sketch of a schedule of TACCL. None: unknown."""
-    from sccl.synth.taccl.planner import SketchReport  # noqa: PLC0415 - loads solvers
-
     report = result.event(SketchReport)
     return report.kept if report else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import msgspec
@@ -17,8 +17,8 @@ from sccl.synth.common.reduction import reduce_request
 from sccl.synth.limits import EFFORT_PARTS
 from sccl.synth.sketches.sketch import Sketch
 from sccl.synth.sketches.sketch_files import sketch_from_wire, sketch_to_wire
-from sccl.synth.sketches.sketch_shapes import SketchWire
 from sccl.synth.taccl.options import Options
+from sccl.synth.taccl.output import SketchReport, TacclPhasePart
 from sccl.synth.taccl.phase_assembly import (
     any_chunks_bound,
     assemble_schedule,
@@ -31,29 +31,6 @@ DEFAULT_UNITS = 4.0
 """Default effort, in units."""
 
 _NO_ROUTES = StopReason(StopKind.BUDGET, "no routes within that budget")
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseReport:
-    """The result of a phase.
-
-    Attributes:
-        relaxed_us: Lower bound for its routes in any order, microseconds.
-        by: Order or model that found its schedule.
-        tried: Completion time of each order and each model, microseconds.
-    """
-
-    relaxed_us: float
-    by: str
-    tried: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class SketchReport:
-    """The sketch of a result, and the results of its phases."""
-
-    kept: SketchWire
-    phases: tuple[PhaseReport, ...]
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -312,7 +289,8 @@ class SketchPlan:
             routes = phase.routes or phase.initial_routes
             assert routes is not None
             tried = {by: phase.to_us(units) for by, units in phase.finish_by_method.items()}
-            parts.append(PhaseReport(phase.to_us(routes.relaxed_time), phase.method, tried))
+            relaxed_us = phase.to_us(routes.relaxed_time)
+            parts.append(TacclPhasePart(relaxed_us=relaxed_us, by=phase.method, tried=tried))
         sketch = replace(self.sketch, chunks=self.chunks, size_bytes=self.request.size_bytes)
         if not all(phase.is_symmetric for phase in self.phases):
             sketch = replace(sketch, rotations=())

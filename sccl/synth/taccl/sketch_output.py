@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.files.json_text import digest
 from sccl.core.files.outputs import Output, question_digests
 from sccl.core.files.shapes import Count, FileText
@@ -24,32 +22,23 @@ class SketchOutput(Output, frozen=True, kw_only=True):
     kind: Literal["sketch-explain"] = "sketch-explain"
     name: str
     nodes: Count
-    chunks: Annotated[Count, Meta(description="Chunks per part of a rank's input or output.")]
-    topology: Annotated[str | None, Meta(description="The machine that it fits; or null.")]
-    within: Annotated[
-        tuple[int, int] | None, Meta(description="Routes within nodes: permitted, and all.")
-    ]
-    between: Annotated[
-        tuple[int, int] | None, Meta(description="Routes between nodes: permitted, and all.")
-    ]
+    chunks: Annotated[Count, "Chunks per part of a rank's input or output."]
+    topology: Annotated[str | None, "The machine that it fits; or null."]
+    within: Annotated[tuple[int, int] | None, "Routes within nodes: permitted, and all."]
+    between: Annotated[tuple[int, int] | None, "Routes between nodes: permitted, and all."]
     symmetries: Annotated[
-        int | None,
-        Meta(description="Number of symmetries that its rotations generate, with the identity."),
+        int | None, "Number of symmetries that its rotations generate, with the identity."
     ]
     collective: str | None
     collective_chunks: Annotated[
-        int | None,
-        Meta(description="Number of chunks of the collective; for reductions, of its dual."),
+        int | None, "Number of chunks of the collective; for reductions, of its dual."
     ]
-    planned_chunks: Annotated[
-        int | None, Meta(description="Number of chunks that represent the others.")
-    ]
+    planned_chunks: Annotated[int | None, "Number of chunks that represent the others."]
     sentences: Annotated[
-        tuple[str, ...],
-        Meta(description="Transfers that it allows and forbids; empty without a machine."),
+        tuple[str, ...], "Transfers that it allows and forbids; empty without a machine."
     ]
-    file: Annotated[FileText | None, Meta(description="Written sketch, in sccl's format; or null.")]
-    plot: Annotated[FileText | None, Meta(description="The picture, if any.")]
+    file: Annotated[FileText | None, "Written sketch, in sccl's format; or null."]
+    plot: Annotated[FileText | None, "The picture, if any."]
 
 
 def load_fit(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
 
 from sccl.synth.common.synthesis import (
     Synthesis,
@@ -23,12 +22,9 @@ class TacosOutput(SynthesisOutput, frozen=True, kw_only=True):
 
     kind: Literal["tacos"] = "tacos"
     recorded: Annotated[
-        bool,
-        Meta(
-            description="Whether the file holds the schedule, or only the inputs that reproduce it."
-        ),
+        bool, "Whether the file holds the schedule, or only the inputs that reproduce it."
     ]
-    again: Annotated[str, Meta(description="The command that makes the same schedule.")]
+    again: Annotated[str, "The command that makes the same schedule."]
 
 
 def tacos_output(

@@ -34,102 +34,68 @@ class Options(contract.Options, frozen=True, kw_only=True):
 
     chunks: Annotated[
         int,
-        Meta(
-            ge=1,
-            le=1024,
-            description="Chunks per part that a rank sends or receives.",
-            extra={"default": "the sketch's, else 1"},
-        ),
+        Meta(ge=1, le=1024),
+        "Chunks per part that a rank sends or receives.",
+        "the sketch's, else 1",
     ] = 1
     model: Annotated[
         Literal["auto", "continuous", "milp", "astar", "lp"],
-        Meta(
-            description="Model: auto, continuous, milp, astar, or lp. continuous (intervals in "
-            "continuous time) is the choice of auto, milp has epochs in one model, astar epochs in "
-            "rounds, and lp rates, for collectives that copy nothing."
-        ),
+        "Model: auto, continuous, milp, astar, or lp. continuous (intervals in continuous time) is "
+        "the choice of auto, milp has epochs in one model, astar epochs in rounds, and lp rates, "
+        "for collectives that copy nothing.",
     ] = "auto"
     switch: Annotated[
         Literal["machine", "copy", "nocopy", "hyperedge"],
-        Meta(
-            description="Switch behavior: as in the machine, copy, nocopy, or hyperedge (no copy, "
-            "and each link at a switch takes at most one chunk per epoch)."
-        ),
+        "Switch behavior: as in the machine, copy, nocopy, or hyperedge (no copy, and each link at "
+        "a switch takes at most one chunk per epoch).",
     ] = "machine"
     epoch: Annotated[
         str,
-        Meta(
-            description="Epoch length: time of a chunk on the fastest or slowest link, or "
-            "microseconds; auto: the fastest link's, which lp shortens while that helps."
-        ),
+        "Epoch length: time of a chunk on the fastest or slowest link, or microseconds; auto: the "
+        "fastest link's, which lp shortens while that helps.",
     ] = "auto"
     multiplier: Annotated[
-        int,
-        Meta(
-            ge=1, le=1024, description="Epoch length as a multiple of the base epoch (TE-CCL's EM)."
-        ),
+        int, Meta(ge=1, le=1024), "Epoch length as a multiple of the base epoch (TE-CCL's EM)."
     ] = 1
     epochs: Annotated[
         int,
-        Meta(
-            ge=0,
-            le=4096,
-            description="Number of epochs of the horizon or of a round; 0: the smallest feasible "
-            "number.",
-        ),
+        Meta(ge=0, le=4096),
+        "Number of epochs of the horizon or of a round; 0: the smallest feasible number.",
     ] = 0
     buffers: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(
-            description="Chunks of other ranks that a rank can buffer, in model milp.",
-            extra={"default": "any number"},
-        ),
+        "Chunks of other ranks that a rank can buffer, in model milp.",
+        "any number",
     ] = None
     combine: Annotated[
         Literal["auto", "reversal", "direct"],
-        Meta(
-            description="Reductions: reversal (the dual's schedule reversed in time), direct (each "
-            "contribution is sent separately to the rank that reduces it), auto (the faster one)."
-        ),
+        "Reductions: reversal (the dual's schedule reversed in time), direct (each contribution is "
+        "sent separately to the rank that reduces it), auto (the faster one).",
     ] = "auto"
     alpha: Annotated[
         Literal["travels", "occupies"],
-        Meta(
-            description="Alpha model: travels or occupies. With travels a chunk arrives alpha "
-            "later, with occupies the link is busy during alpha."
-        ),
+        "Alpha model: travels or occupies. With travels a chunk arrives alpha later, with occupies "
+        "the link is busy during alpha.",
     ] = "travels"
     solver: Annotated[
         Literal["auto", "cp-sat", "glop", "highs", "pdlp", "scip", "gurobi"],
-        Meta(
-            description="Solver of the model: auto, cp-sat, glop, highs, pdlp, scip, or gurobi. "
-            "auto is GLOP for lp and otherwise CP-SAT. Gurobi must be installed. SCIP solves milp "
-            "and astar, PDLP lp."
-        ),
+        "Solver of the model: auto, cp-sat, glop, highs, pdlp, scip, or gurobi. auto is GLOP for "
+        "lp and otherwise CP-SAT. Gurobi must be installed. SCIP solves milp and astar, PDLP lp.",
     ] = "auto"
     priorities: Annotated[
         tuple[Annotated[int, Meta(ge=1, le=1000)], ...],
-        Meta(
-            description="Weights of concurrent collectives (e.g. 3,1): minimizes the weighted mean "
-            "completion time.",
-            extra={"default": "the last finish"},
-        ),
+        "Weights of concurrent collectives (e.g. 3,1): minimizes the weighted mean completion "
+        "time.",
+        "the last finish",
     ] = ()
     bandwidth: Annotated[
         VariableBandwidthWire | None,
-        Meta(
-            description="File of reduced link bandwidths over time ('sccl doctor schema "
-            "bandwidth'), for models auto, milp, and astar.",
-            extra={"default": "all, always"},
-        ),
+        "File of reduced link bandwidths over time ('sccl doctor schema bandwidth'), for models "
+        "auto, milp, and astar.",
+        "all, always",
     ] = None
     gap: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="Relative optimality gap at which the search stops (0.01 = 1 %).",
-        ),
+        float, Meta(ge=0, le=1), "Relative optimality gap at which the search stops (0.01 = 1 %)."
     ] = 0.0
 
     def adapt_machine(self, topology: Topology) -> Topology:

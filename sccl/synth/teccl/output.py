@@ -22,45 +22,34 @@ class TenantPart(Part, frozen=True, kw_only=True):
     """When one of several collectives has finished."""
 
     collective: str
-    priority: Annotated[int, Meta(ge=1, description="Weight in the weighted mean completion time.")]
-    finish_us: Annotated[float, Meta(description="When its last chunk arrives.")]
-    bound_us: Annotated[float, Meta(description="Lower bound for this collective alone.")]
+    priority: Annotated[int, Meta(ge=1), "Weight in the weighted mean completion time."]
+    finish_us: Annotated[float, "When its last chunk arrives."]
+    bound_us: Annotated[float, "Lower bound for this collective alone."]
 
 
 class TecclOutput(SynthesisOutput, frozen=True, kw_only=True):
     """The JSON output of 'sccl synth teccl'."""
 
     kind: Literal["teccl"] = "teccl"
-    model: Annotated[str, Meta(description="Requested model.")]
-    switch: Annotated[str, Meta(description="Capability of switches.")]
-    epoch_us: Annotated[float | None, Meta(description="How long an epoch of the model is.")]
-    epochs: Annotated[int | None, Meta(description="Number of epochs of the schedule.")]
+    model: Annotated[str, "Requested model."]
+    switch: Annotated[str, "Capability of switches."]
+    epoch_us: Annotated[float | None, "How long an epoch of the model is."]
+    epochs: Annotated[int | None, "Number of epochs of the schedule."]
     tenants: Annotated[
-        tuple[TenantPart, ...],
-        Meta(description="Results of concurrent collectives with priorities; else empty."),
+        tuple[TenantPart, ...], "Results of concurrent collectives with priorities; else empty."
     ]
     weighted_us: Annotated[
-        float | None,
-        Meta(description="Weighted mean of their completion times, which is minimized; or null."),
+        float | None, "Weighted mean of their completion times, which is minimized; or null."
     ]
-    weighted_bound_us: Annotated[
-        float | None, Meta(description="Lower bound on this mean; or null.")
-    ]
-    bound_of: Annotated[str, Meta(description="Schedules that the bound covers, and its source.")]
-    bandwidth: Annotated[
-        FileText | None, Meta(description="File with the reduced bandwidth of links; null: none.")
-    ]
+    weighted_bound_us: Annotated[float | None, "Lower bound on this mean; or null."]
+    bound_of: Annotated[str, "Schedules that the bound covers, and its source."]
+    bandwidth: Annotated[FileText | None, "File with the reduced bandwidth of links; null: none."]
     by: Annotated[
         str | None,
-        Meta(
-            description="Method that produced it: list scheduling, the initial schedule of the "
-            "models, or a model; null for reductions."
-        ),
+        "Method that produced it: list scheduling, the initial schedule of the models, or a model; "
+        "null for reductions.",
     ]
-    combined: Annotated[
-        str | None,
-        Meta(description="For reductions: method of the best schedule; else null."),
-    ]
+    combined: Annotated[str | None, "For reductions: method of the best schedule; else null."]
 
 
 def teccl_output(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
+from sccl.core.files.outputs import build_output
 from sccl.errors import FormatError, ParameterError
-from sccl.topo.profiles.measurement_shapes import LinkTimingWire, MeasurementsWire
+from sccl.topo.profiles.measurement_shapes import MeasurementsWire
 from sccl.topo.profiles.measurements import LinkTiming, Measurements, Pacing
 
 
@@ -31,19 +32,4 @@ def load_measurements(path: Path) -> Measurements:
 
 def measurements_to_wire(measurements: Measurements) -> MeasurementsWire:
     """Return the file shape of measurements of links."""
-    return MeasurementsWire(
-        name=measurements.name,
-        source=measurements.source,
-        ranks=measurements.ranks,
-        timings=tuple(
-            LinkTimingWire(
-                src=t.src,
-                dst=t.dst,
-                pacing=t.pacing.value,
-                chunks=t.chunks,
-                chunk_bytes=t.chunk_bytes,
-                us=t.us,
-            )
-            for t in measurements.timings
-        ),
-    )
+    return build_output(MeasurementsWire, measurements)

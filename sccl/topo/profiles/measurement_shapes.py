@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from sccl.core.files.shapes import Count
+
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
     str | None, Meta(description="sha256 of the content without this field; or null.")
@@ -23,21 +25,15 @@ class _MeasuredPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class LinkTimingWire(_MeasuredPart, frozen=True, kw_only=True):
     """How long chunks took over one link."""
 
-    src: Annotated[int, Meta(ge=0, description="Rank that sent.")]
-    dst: Annotated[int, Meta(ge=0, description="Rank that received.")]
+    src: Annotated[Count, "Rank that sent."]
+    dst: Annotated[Count, "Rank that received."]
     pacing: Annotated[
         Literal["in-turn", "at-once"],
-        Meta(
-            description="in-turn: each chunk after the previous one arrived; at-once: all chunks "
-            "concurrently."
-        ),
+        "in-turn: each chunk after the previous one arrived; at-once: all chunks concurrently.",
     ]
-    chunks: Annotated[int, Meta(ge=1, description="Number of sent chunks.")]
-    chunk_bytes: Annotated[int, Meta(ge=0, description="Of each.")]
-    us: Annotated[
-        _Figures,
-        Meta(description="Microseconds until the last chunk arrived, by repetition."),
-    ]
+    chunks: Annotated[int, Meta(ge=1), "Number of sent chunks."]
+    chunk_bytes: Annotated[Count, "Of each."]
+    us: Annotated[_Figures, "Microseconds until the last chunk arrived, by repetition."]
 
 
 class MeasurementsWire(_MeasuredPart, frozen=True, kw_only=True, omit_defaults=True):

@@ -17,6 +17,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from sccl.core.files.shapes import Count, Part
 from sccl.torch_backend.control.ledger import Ledger
 from sccl.training.types.workload_ops import MAX_OP_US
 
@@ -50,29 +51,21 @@ class IterationReport(msgspec.Struct, frozen=True, kw_only=True):
         idle_us: Time in which nothing was sent, for this reason or because nothing was submitted.
     """
 
-    iteration: Annotated[int, Meta(ge=0)]
-    version: Annotated[int, Meta(ge=0)]
+    iteration: Count
+    version: Count
     period_us: _Us
     waited_us: _Us
     idle_us: _Us = 0.0
     motifs: Annotated[tuple[MotifTime, ...], Meta(max_length=4096)] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class IterationSummary:
-    """An iteration of all ranks.
+class IterationSummary(Part, frozen=True):
+    """The last iteration of which all ranks have told."""
 
-    Attributes:
-        iteration: Number of the iteration.
-        version: Lowest version of the plan among the ranks.
-        period_us: Longest period of a rank.
-        waited: Largest fraction of the period that a rank waited.
-    """
-
-    iteration: int
-    version: int
+    iteration: Count
+    version: Annotated[Count, "Version of the active plan; 0: none."]
     period_us: float
-    waited: float
+    waited: Annotated[float, Meta(ge=0), "Fraction of the time that a rank waited."]
 
 
 class FeedbackReader:

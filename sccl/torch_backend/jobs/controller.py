@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, Self
 
-from msgspec import Meta
-
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import parse
 from sccl.core.files.outputs import Output, build_output
@@ -314,18 +312,9 @@ class ProposedPart(Part, frozen=True, kw_only=True):
 
     version: Count
     decision: Literal["commit", "abort", "open"]
-    yes: Annotated[int, Meta(ge=0, description="Ranks that can run it.")]
-    no: Annotated[int, Meta(ge=0, description="Ranks that cannot.")]
-    why: Annotated[str, Meta(description="Reason of the first rank that cannot run it; or empty.")]
-
-
-class MeasuredIterationPart(Part, frozen=True, kw_only=True):
-    """The last iteration of which all ranks have told."""
-
-    iteration: Count
-    version: Annotated[int, Meta(ge=0, description="Version of the active plan; 0: none.")]
-    period_us: float
-    waited: Annotated[float, Meta(ge=0, description="Fraction of the time that a rank waited.")]
+    yes: Annotated[Count, "Ranks that can run it."]
+    no: Annotated[Count, "Ranks that cannot."]
+    why: Annotated[str, "Reason of the first rank that cannot run it; or empty."]
 
 
 class OptimizerOutput(Output, frozen=True, kw_only=True):
@@ -333,16 +322,13 @@ class OptimizerOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["optimizer"] = "optimizer"
     run: str
-    generation: Annotated[int, Meta(description="Generation of the job, counted by restarts.")]
+    generation: Annotated[int, "Generation of the job, counted by restarts."]
     ranks: Count
     committed: Annotated[
-        bool | None,
-        Meta(description="Whether the plan of --commit was committed; null: none was given."),
+        bool | None, "Whether the plan of --commit was committed; null: none was given."
     ] = None
     plans: tuple[ProposedPart, ...]
-    last: Annotated[MeasuredIterationPart | None, Meta(description="Null: none was reported.")] = (
-        None
-    )
+    last: Annotated[IterationSummary | None, "Null: none was reported."] = None
 
 
 def optimizer_output(

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import FileText
@@ -39,12 +37,12 @@ class EnforceOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl train run'."""
 
     kind: Literal["enforce"] = "enforce"
-    command: Annotated[tuple[str, ...], Meta(description="Command of the job.")]
-    plan: Annotated[FileText | None, Meta(description="Plan that it followed, if any.")]
-    understood: Annotated[tuple[str, ...], Meta(description="Recorded calls, by rank.")] = ()
-    assumed: Annotated[tuple[str, ...], Meta(description="Assumptions about the recording.")] = ()
-    file: Annotated[FileText | None, Meta(description="Written file, if any.")]
-    workload: Annotated[WorkloadWire | None, Meta(description="Recorded workload, if any.")]
+    command: Annotated[tuple[str, ...], "Command of the job."]
+    plan: Annotated[FileText | None, "Plan that it followed, if any."]
+    understood: Annotated[tuple[str, ...], "Recorded calls, by rank."] = ()
+    assumed: Annotated[tuple[str, ...], "Assumptions about the recording."] = ()
+    file: Annotated[FileText | None, "Written file, if any."]
+    workload: Annotated[WorkloadWire | None, "Recorded workload, if any."]
 
 
 def run_job(

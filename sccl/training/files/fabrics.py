@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
+from sccl.core.files.outputs import build_output
 from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
@@ -14,7 +15,6 @@ from sccl.training.files.fabric_shapes import (
     ChannelLinkWire,
     ChannelWire,
     FabricWire,
-    IncastWire,
     SharedBudgetWire,
 )
 from sccl.training.types.fabric import Channel, Fabric, Incast, SharedBudget
@@ -77,31 +77,16 @@ def _channel(wire: ChannelWire, where: str, named: TopologyResolver) -> Channel:
 
 def fabric_to_wire(fabric: Fabric) -> FabricWire:
     """Return the file shape of a fabric, with its machines."""
-    return FabricWire(
-        name=fabric.name,
-        source=fabric.source,
-        channels=tuple(
-            ChannelWire(
-                name=c.name,
-                topology=topology_to_wire(c.topology),
-                streams=c.streams,
-                launch_us=c.launch_us,
-                slowdown=c.slowdown,
-                incast=tuple(
-                    IncastWire(senders=r.senders, from_bytes=r.from_bytes, efficiency=r.efficiency)
-                    for r in c.incast
-                ),
-            )
-            for c in fabric.channels
-        ),
-        shared=tuple(
-            SharedBudgetWire(
-                name=b.name,
-                links=tuple(
-                    ChannelLinkWire(channel=name, src=src, dst=dst) for name, (src, dst) in b.links
-                ),
-                gb_per_s=b.gb_per_s,
-            )
-            for b in fabric.shared
-        ),
+    channels = (
+        build_output(ChannelWire, channel, topology=topology_to_wire(channel.topology))
+        for channel in fabric.channels
     )
+    shared = (
+        build_output(
+            SharedBudgetWire,
+            budget,
+            links=(ChannelLinkWire(channel=n, src=u, dst=v) for n, (u, v) in budget.links),
+        )
+        for budget in fabric.shared
+    )
+    return build_output(FabricWire, fabric, channels=channels, shared=shared)

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from sccl.core.files.shapes import Count
 from sccl.training.files.fabric_shapes import FabricWire
 from sccl.training.files.workload_shapes import WorkloadWire
 from sccl.training.types.workload_ops import MAX_NAME_LENGTH
 
-_Count = Annotated[int, Meta(ge=0)]
 _Named = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 _Load = Annotated[int, Meta(ge=1, le=1000, description="Share in thousandths.")]
 _Costs = Annotated[
@@ -39,82 +39,57 @@ class OptionMotifWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
     """A part of a collective that is issued as one, with its channel and carrier."""
 
     channel: _Named
-    carrier: Annotated[str, Meta(min_length=1, description="Carrier on the channel.")]
-    ns: Annotated[
-        int, Meta(ge=0, description="Nanoseconds from launch to arrival without other traffic.")
-    ]
-    loads: Annotated[
-        dict[str, _Load],
-        Meta(description="Used share of each fabric resource, by name."),
-    ]
-    after: Annotated[
-        tuple[_Count, ...], Meta(description="Indices of motifs that must end first.")
-    ] = ()
+    carrier: Annotated[str, Meta(min_length=1), "Carrier on the channel."]
+    ns: Annotated[Count, "Nanoseconds from launch to arrival without other traffic."]
+    loads: Annotated[dict[str, _Load], "Used share of each fabric resource, by name."]
+    after: Annotated[tuple[Count, ...], "Indices of motifs that must end first."] = ()
 
 
 class OptionWire(_PlanPart, frozen=True, kw_only=True):
     """An option for a collective: its recipe and the carrier of each motif."""
 
-    recipe: Annotated[
-        str, Meta(min_length=1, description="Recipe: the rules that split the collective.")
-    ]
+    recipe: Annotated[str, Meta(min_length=1), "Recipe: the rules that split the collective."]
     motifs: Annotated[tuple[OptionMotifWire, ...], Meta(min_length=1)]
-    bitwise: Annotated[
-        bool, Meta(description="Whether it reduces in the order of the unsplit collective.")
-    ]
+    bitwise: Annotated[bool, "Whether it reduces in the order of the unsplit collective."]
 
 
 class PlannedOpWire(_PlanPart, frozen=True, kw_only=True):
     """A collective of the workload, and the index of its option in the plan."""
 
     op: _Named
-    option: _Count
+    option: Count
 
 
 class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
     """A schedule of a training step on a fabric."""
 
-    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    schema: Annotated[Literal[1], "Version of this format."] = 1
     kind: Literal["training-plan"] = "training-plan"
-    digest: Annotated[
-        str | None, Meta(description="sha256 of the content without this field; or null.")
-    ] = None
-    search: Annotated[str, Meta(min_length=1, description="Search that produced the plan.")]
-    seed: _Count = 0
-    memory_bytes: Annotated[
-        int, Meta(ge=0, description="Limit on memory for stored results; 0: none.")
-    ] = 0
+    digest: Annotated[str | None, "sha256 of the content without this field; or null."] = None
+    search: Annotated[str, Meta(min_length=1), "Search that produced the plan."]
+    seed: Count = 0
+    memory_bytes: Annotated[Count, "Limit on memory for stored results; 0: none."] = 0
     costs: _Costs = ""
     max_motifs: _MaxMotifs = 16
     bitwise: _Bitwise = False
     planned_by: _PlannedBy = ""
-    merge_bytes: Annotated[
-        int, Meta(ge=0, description="Largest size of merged collectives in bytes; 0: no merging.")
-    ] = 0
+    merge_bytes: Annotated[Count, "Largest size of merged collectives in bytes; 0: no merging."] = 0
     merges: Annotated[
         tuple[Annotated[tuple[_Named, ...], Meta(min_length=2)], ...],
-        Meta(
-            description="Merged collectives of the workload, by id. The merged collective is "
-            "named by the ids joined with '+', or by the first and the last of more than "
-            "three."
-        ),
+        "Merged collectives of the workload, by id. The merged collective is named by the ids "
+        "joined with '+', or by the first and the last of more than three.",
     ] = ()
-    period_ns: Annotated[int, Meta(ge=0, description="Time from one iteration to the next.")]
-    bound_ns: Annotated[
-        int, Meta(ge=0, description="Lower bound on the period over all plans with these options.")
-    ]
-    binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
+    period_ns: Annotated[Count, "Time from one iteration to the next."]
+    bound_ns: Annotated[Count, "Lower bound on the period over all plans with these options."]
+    binding: Annotated[str, "Constraint that gives the bound."]
     options: tuple[OptionWire, ...]
     ops: Annotated[
-        tuple[PlannedOpWire, ...],
-        Meta(description="Collectives in the workload's order; merged ones count as one."),
+        tuple[PlannedOpWire, ...], "Collectives in the workload's order; merged ones count as one."
     ]
     order: Annotated[
-        tuple[tuple[str, _Count, _Count], ...],
-        Meta(
-            description="Rows [operation, motif, iterations ahead] in the order of issue in a "
-            "window; a computation has motif 0."
-        ),
+        tuple[tuple[str, Count, Count], ...],
+        "Rows [operation, motif, iterations ahead] in the order of issue in a window; a "
+        "computation has motif 0.",
     ]
     workload: WorkloadWire
     fabric: FabricWire
@@ -123,34 +98,23 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
 class TimelineWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
     """A training plan as it runs: when each computation and each motif starts and ends."""
 
-    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    schema: Annotated[Literal[1], "Version of this format."] = 1
     kind: Literal["timeline"] = "timeline"
-    digest: Annotated[
-        str | None, Meta(description="sha256 of the content without this field; or null.")
-    ] = None
-    period_ns: Annotated[
-        int, Meta(ge=0, description="Nanoseconds between iterations in the steady state.")
-    ]
+    digest: Annotated[str | None, "sha256 of the content without this field; or null."] = None
+    period_ns: Annotated[Count, "Nanoseconds between iterations in the steady state."]
     prologue_ns: Annotated[
         int,
-        Meta(
-            description="Extra nanoseconds of the first iterations compared with the same number "
-            "of periods; may be negative."
-        ),
+        "Extra nanoseconds of the first iterations compared with the same number of periods; may "
+        "be negative.",
     ]
-    steady: Annotated[bool, Meta(description="Whether the simulated iterations repeat.")]
-    first: Annotated[int, Meta(ge=0, description="First iteration that repeats.")]
-    lanes: Annotated[
-        tuple[str, ...], Meta(description="Computation streams of the roles, and channels.")
-    ]
+    steady: Annotated[bool, "Whether the simulated iterations repeat."]
+    first: Annotated[Count, "First iteration that repeats."]
+    lanes: Annotated[tuple[str, ...], "Computation streams of the roles, and channels."]
     spans: Annotated[
-        tuple[tuple[str, _Count, _Count, _Count, _Count, _Count], ...],
-        Meta(
-            min_length=1,
-            description="Rows [operation, motif, iteration, lane index, start, end], sorted by "
-            "start; nanoseconds from the beginning. The plan's options give the links "
-            "that a motif uses.",
-        ),
+        tuple[tuple[str, Count, Count, Count, Count, Count], ...],
+        Meta(min_length=1),
+        "Rows [operation, motif, iteration, lane index, start, end], sorted by start; nanoseconds "
+        "from the beginning. The plan's options give the links that a motif uses.",
     ]
     plan: TrainingPlanWire
 
@@ -161,10 +125,7 @@ class RefusedRecipeWire(_PlanPart, frozen=True, kw_only=True):
     recipe: _Named
     why: Annotated[
         str,
-        Meta(
-            description="Reason: the recipe does not apply, no carrier supports it, or "
-            "other options are better."
-        ),
+        "Reason: the recipe does not apply, no carrier supports it, or other options are better.",
     ]
 
 
@@ -173,26 +134,24 @@ class OfferedOpWire(_PlanPart, frozen=True, kw_only=True):
 
     op: _Named
     options: Annotated[
-        tuple[_Count, ...], Meta(min_length=1, description="Options by index, the default first.")
+        tuple[Count, ...], Meta(min_length=1), "Options by index, the default first."
     ]
-    refused: tuple[_Count, ...]
+    refused: tuple[Count, ...]
 
 
 class OfferedOptionsWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
     """The options that a fabric offers for the collectives of a workload, before any plan."""
 
-    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    schema: Annotated[Literal[1], "Version of this format."] = 1
     kind: Literal["option"] = "option"
-    digest: Annotated[
-        str | None, Meta(description="sha256 of the content without this field; or null.")
-    ] = None
-    seed: Annotated[int, Meta(ge=0, description="Seed of the motif search.")] = 0
+    digest: Annotated[str | None, "sha256 of the content without this field; or null."] = None
+    seed: Annotated[Count, "Seed of the motif search."] = 0
     costs: _Costs = ""
     max_motifs: _MaxMotifs = 16
     bitwise: _Bitwise = False
     planned_by: _PlannedBy = ""
-    options: Annotated[tuple[OptionWire, ...], Meta(description="Largest size of the collectives.")]
-    refused: Annotated[tuple[RefusedRecipeWire, ...], Meta(description="Likewise.")]
-    ops: Annotated[tuple[OfferedOpWire, ...], Meta(description="In the workload's order.")]
+    options: Annotated[tuple[OptionWire, ...], "Largest size of the collectives."]
+    refused: Annotated[tuple[RefusedRecipeWire, ...], "Likewise."]
+    ops: Annotated[tuple[OfferedOpWire, ...], "In the workload's order."]
     workload: WorkloadWire
     fabric: FabricWire

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import has_valid_digest, parse
+from sccl.core.files.outputs import build_output
 from sccl.errors import FormatError, ParameterError
 from sccl.training.files.fabrics import TopologyResolver, fabric_from_wire, fabric_to_wire
 from sccl.training.files.training_plan_shapes import (
@@ -16,7 +17,6 @@ from sccl.training.files.training_plan_shapes import (
     OptionMotifWire,
     OptionWire,
     PlannedOpWire,
-    RefusedRecipeWire,
     TimelineWire,
     TrainingPlanWire,
 )
@@ -111,35 +111,21 @@ def option_from_wire(wire: OptionWire, where: str) -> Option:
 
 def option_to_wire(option: Option) -> OptionWire:
     """Return the file shape of an option."""
-    motifs = (
-        OptionMotifWire(
-            channel=m.channel, carrier=m.carrier, ns=m.ns, loads=dict(m.loads), after=m.after
-        )
-        for m in option.motifs
-    )
-    return OptionWire(recipe=option.recipe, bitwise=option.bitwise, motifs=tuple(motifs))
+    motifs = (build_output(OptionMotifWire, m, loads=dict(m.loads)) for m in option.motifs)
+    return build_output(OptionWire, option, motifs=motifs)
 
 
 def training_plan_to_wire(plan: TrainingPlan) -> TrainingPlanWire:
     """Return the file shape of a training plan. Equal options are written once."""
     places = {option: None for _, option in plan.options}
     number = {option: k for k, option in enumerate(places)}
-    return TrainingPlanWire(
-        search=plan.search,
-        seed=plan.seed,
-        memory_bytes=plan.memory_bytes,
-        costs=plan.costs,
-        max_motifs=plan.max_motifs,
-        bitwise=plan.bitwise,
-        planned_by=plan.planned_by,
-        merge_bytes=plan.merge_bytes,
+    return build_output(
+        TrainingPlanWire,
+        plan,
         merges=merged_id_rows(plan.workload),
-        period_ns=plan.period_ns,
-        bound_ns=plan.bound_ns,
-        binding=plan.binding,
-        options=tuple(map(option_to_wire, places)),
-        ops=tuple(PlannedOpWire(op=name, option=number[option]) for name, option in plan.options),
-        order=tuple((issue.op, issue.motif, issue.shift) for issue in plan.order),
+        options=map(option_to_wire, places),
+        ops=(PlannedOpWire(op=name, option=number[option]) for name, option in plan.options),
+        order=((issue.op, issue.motif, issue.shift) for issue in plan.order),
         workload=workload_to_wire(plan.input_workload),
         fabric=fabric_to_wire(plan.fabric),
     )
@@ -270,17 +256,12 @@ def offered_options_to_wire(offered: OfferedOptions) -> OfferedOptionsWire:
         numbers_by_op[name][0].append(options[option])
     for name, refusal in offered.refused:
         numbers_by_op[name][1].append(refused[refusal])
-    return OfferedOptionsWire(
-        seed=offered.seed,
-        costs=offered.costs,
-        max_motifs=offered.max_motifs,
-        bitwise=offered.bitwise,
-        planned_by=offered.planned_by,
-        options=tuple(map(option_to_wire, options)),
-        refused=tuple(
-            RefusedRecipeWire(recipe=refusal.recipe, why=refusal.why) for refusal in refused
-        ),
-        ops=tuple(
+    return build_output(
+        OfferedOptionsWire,
+        offered,
+        options=map(option_to_wire, options),
+        refused=refused,
+        ops=(
             OfferedOpWire(op=name, options=tuple(rows), refused=tuple(not_taken))
             for name, (rows, not_taken) in numbers_by_op.items()
         ),

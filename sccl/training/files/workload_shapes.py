@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from sccl.core.files.shapes import Count
 from sccl.training.types.workload_ops import MAX_NAME_LENGTH
 
-_Index = Annotated[int, Meta(ge=0)]
 _Named = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 _Lag = Annotated[int, Meta(ge=0, description="Number of iterations between the two operations.")]
 
@@ -22,7 +22,7 @@ class RoleWire(_WorkloadPart, frozen=True, kw_only=True):
     """A program's name, and the ranks that run it."""
 
     name: _Named
-    ranks: Annotated[tuple[_Index, ...], Meta(min_length=1, description="In ascending order.")]
+    ranks: Annotated[tuple[Count, ...], Meta(min_length=1), "In ascending order."]
 
 
 class ComputeOpWire(_WorkloadPart, frozen=True, kw_only=True, tag_field="op", tag="compute"):
@@ -30,9 +30,7 @@ class ComputeOpWire(_WorkloadPart, frozen=True, kw_only=True, tag_field="op", ta
 
     id: _Named
     role: _Named
-    stream: Annotated[
-        _Named, Meta(description="Operations, which run one after another in this order.")
-    ]
+    stream: Annotated[_Named, "Operations, which run one after another in this order."]
     duration_us: Annotated[float, Meta(ge=0)]
 
 
@@ -43,36 +41,25 @@ class CommOpWire(
 
     id: _Named
     collective: _Named
-    group: Annotated[
-        tuple[_Index, ...], Meta(min_length=1, description="Ranks, in the order of the group.")
-    ]
+    group: Annotated[tuple[Count, ...], Meta(min_length=1), "Ranks, in the order of the group."]
     count: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="Elements of a rank's largest buffer: the whole buffer for allreduce, "
-            "broadcast, and reduce; the output for allgather; the input for "
-            "reducescatter and alltoall; the root's buffer for gather and scatter.",
-        ),
+        Count,
+        "Elements of a rank's largest buffer: the whole buffer for allreduce, broadcast, and "
+        "reduce; the output for allgather; the input for reducescatter and alltoall; the root's "
+        "buffer for gather and scatter.",
     ]
-    dtype: Annotated[str, Meta(description="Type of the elements, such as float32.")]
-    root: Annotated[int | None, Meta(description="Root, for collectives with one.")] = None
-    reduce: Annotated[str | None, Meta(description="Operator of reductions: sum, max, ...")] = None
+    dtype: Annotated[str, "Type of the elements, such as float32."]
+    root: Annotated[int | None, "Root, for collectives with one."] = None
+    reduce: Annotated[str | None, "Operator of reductions: sum, max, ..."] = None
     splits: Annotated[
-        tuple[tuple[_Index, ...], ...],
-        Meta(
-            description="Elements from each rank to each, one row per sender; empty: equal parts."
-        ),
+        tuple[tuple[Count, ...], ...],
+        "Elements from each rank to each, one row per sender; empty: equal parts.",
     ] = ()
-    holds_bytes: Annotated[
-        int, Meta(ge=0, description="Bytes of its result, stored until its last use ends.")
-    ] = 0
+    holds_bytes: Annotated[Count, "Bytes of its result, stored until its last use ends."] = 0
     beside: Annotated[
-        tuple[tuple[_Index, ...], ...],
-        Meta(
-            description="Further groups that make the same call at the same time. All are "
-            "disjoint and have the same size; roots and splits are at the same places."
-        ),
+        tuple[tuple[Count, ...], ...],
+        "Further groups that make the same call at the same time. All are disjoint and have the "
+        "same size; roots and splits are at the same places.",
     ] = ()
 
 
@@ -98,33 +85,22 @@ class HostProgramWire(_WorkloadPart, frozen=True, kw_only=True):
     role: _Named
     events: Annotated[
         tuple[HostEventWire, ...],
-        Meta(
-            description="Submissions and waits, in order; empty: "
-            "unknown, because no rank of the role was traced."
-        ),
+        "Submissions and waits, in order; empty: unknown, because no rank of the role was traced.",
     ]
 
 
 class WorkloadWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True):
     """One iteration of a training job: computation, collectives, and dependencies."""
 
-    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    schema: Annotated[Literal[1], "Version of this format."] = 1
     kind: Literal["workload"] = "workload"
-    digest: Annotated[
-        str | None, Meta(description="sha256 of the content without this field; or null.")
-    ] = None
+    digest: Annotated[str | None, "sha256 of the content without this field; or null."] = None
     name: _Named
-    source: Annotated[str, Meta(description="Origin of the workload.")] = ""
+    source: Annotated[str, "Origin of the workload."] = ""
     ranks: Annotated[int, Meta(ge=1)]
-    iteration_us: Annotated[
-        float | None, Meta(description="Duration of an iteration in the trace.")
-    ] = None
+    iteration_us: Annotated[float | None, "Duration of an iteration in the trace."] = None
     left_out_us: Annotated[
-        float | None,
-        Meta(
-            description="Part of this duration without any operation on a device, such as host "
-            "time."
-        ),
+        float | None, "Part of this duration without any operation on a device, such as host time."
     ] = None
     roles: Annotated[tuple[RoleWire, ...], Meta(min_length=1)]
     ops: tuple[ComputeOpWire | CommOpWire, ...]

@@ -8,14 +8,12 @@ import msgspec
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
+from sccl.core.files.outputs import build_output
 from sccl.errors import FormatError, ParameterError
 from sccl.training.files.workload_shapes import (
     CommOpWire,
     ComputeOpWire,
-    DependencyWire,
-    HostEventWire,
     HostProgramWire,
-    RoleWire,
     WorkloadWire,
 )
 from sccl.training.types.workload import Workload
@@ -90,28 +88,7 @@ def _program(wire: HostProgramWire) -> HostProgram:
 
 def workload_to_wire(workload: Workload) -> WorkloadWire:
     """Return the file shape of a workload."""
-    return WorkloadWire(
-        name=workload.name,
-        source=workload.source,
-        ranks=workload.ranks,
-        iteration_us=workload.iteration_us,
-        left_out_us=workload.left_out_us,
-        roles=tuple(RoleWire(name=role.name, ranks=role.ranks) for role in workload.roles),
-        ops=tuple(_op_to_wire(op) for op in workload.ops),
-        deps=tuple(
-            DependencyWire(before=dep.before, after=dep.after, lag=dep.lag) for dep in workload.deps
-        ),
-        submits=tuple(
-            HostProgramWire(
-                role=program.role,
-                events=tuple(
-                    HostEventWire(action=event.action.value, op=event.op, lag=event.lag)
-                    for event in program.events
-                ),
-            )
-            for program in workload.submits
-        ),
-    )
+    return build_output(WorkloadWire, workload, ops=map(_op_to_wire, workload.ops))
 
 
 def _op_to_wire(op: ComputeOp | CommOp) -> ComputeOpWire | CommOpWire:

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import Meta
-
 from sccl.errors import ParameterError
 from sccl.training.models.parallelism import (
     ParallelJob,
@@ -34,18 +32,15 @@ class ConvolutionalJob(ParallelJob):
 
     dtype: str = "float32"
     tflops: float = 15.0
-    depths: Annotated[
-        tuple[int, ...], Meta(description="Number of blocks of each stage, as in 2/6/14x2.")
-    ]
+    depths: Annotated[tuple[int, ...], "Number of blocks of each stage, as in 2/6/14x2."]
     widths: Annotated[
-        tuple[int, ...],
-        Meta(description="Number of channels of each stage, whose first block halves the picture."),
+        tuple[int, ...], "Number of channels of each stage, whose first block halves the picture."
     ]
-    group_width: Annotated[int, Meta(description="Number of channels of a group.")] = 8
-    expansion: Annotated[int, Meta(description="Expansion factor of a block.")] = 4
-    picture: Annotated[int, Meta(description="Height and width in pixels.")] = 224
-    batch: Annotated[int, Meta(description="Pictures of a rank.")] = 64
-    classes: Annotated[int, Meta(description="Number of classes.")] = 1000
+    group_width: Annotated[int, "Number of channels of a group."] = 8
+    expansion: Annotated[int, "Expansion factor of a block."] = 4
+    picture: Annotated[int, "Height and width in pixels."] = 224
+    batch: Annotated[int, "Pictures of a rank."] = 64
+    classes: Annotated[int, "Number of classes."] = 1000
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated
 
-from msgspec import Meta
-
 from sccl.errors import ParameterError
 from sccl.training.models.parallelism import (
     OPTIMIZER_BYTES,
@@ -41,36 +39,23 @@ class DlrmJob(Processor):
 
     dtype: str = "float32"
     tflops: float = 15.0
-    ranks: Annotated[int, Meta(description="Number of ranks of the job.")]
-    batch: Annotated[int, Meta(description="Samples of a rank.")]
-    tables: Annotated[int, Meta(description="Number of tables of all ranks.")]
-    dimension: Annotated[int, Meta(description="Number of elements of a row.")]
-    pooling: Annotated[
-        int, Meta(description="Number of rows per table and sample, which are summed.")
-    ]
+    ranks: Annotated[int, "Number of ranks of the job."]
+    batch: Annotated[int, "Samples of a rank."]
+    tables: Annotated[int, "Number of tables of all ranks."]
+    dimension: Annotated[int, "Number of elements of a row."]
+    pooling: Annotated[int, "Number of rows per table and sample, which are summed."]
     bottom: Annotated[
-        tuple[int, ...],
-        Meta(description="Widths of the bottom perceptron, for dense features, as in 512x3/64."),
+        tuple[int, ...], "Widths of the bottom perceptron, for dense features, as in 512x3/64."
     ]
-    top: Annotated[
-        tuple[int, ...],
-        Meta(description="Widths of the top perceptron, for lookups and dense features."),
-    ]
+    top: Annotated[tuple[int, ...], "Widths of the top perceptron, for lookups and dense features."]
     interaction_mflops: Annotated[
-        float,
-        Meta(description="Forward operations per sample between the perceptrons, in 10^6."),
+        float, "Forward operations per sample between the perceptrons, in 10^6."
     ] = 0.0
-    zero: Annotated[
-        int, Meta(description="3: perceptrons are gathered layer by layer; 0: each rank has them.")
-    ] = 0
-    prefetch: Annotated[
-        int, Meta(description="Number of layers of which parameters are gathered in advance.")
-    ] = 2
-    data_prefetch: Annotated[
-        bool, Meta(description="Exchange the next batch while this one is trained on.")
-    ] = True
+    zero: Annotated[int, "3: perceptrons are gathered layer by layer; 0: each rank has them."] = 0
+    prefetch: Annotated[int, "Number of layers of which parameters are gathered in advance."] = 2
+    data_prefetch: Annotated[bool, "Exchange the next batch while this one is trained on."] = True
     overlap_next: Annotated[
-        bool, Meta(description="Let each layer of the next iteration wait for its gradients.")
+        bool, "Let each layer of the next iteration wait for its gradients."
     ] = False
 
     def __post_init__(self) -> None:

@@ -12,8 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import Meta
-
 from sccl.errors import ParameterError
 from sccl.training.models.parallelism import (
     RankLayout,
@@ -45,13 +43,11 @@ from sccl.training.types.workload import Workload
 class MoeJob(TransformerJob):
     """A transformer with experts, and its training."""
 
-    experts: Annotated[int, Meta(description="Number of experts of a layer, E.")]
-    top_k: Annotated[int, Meta(description="Number of experts per token.")] = 2
-    capacity: Annotated[float, Meta(description="Expert capacity factor.")] = 1.0
-    ep: Annotated[int, Meta(description="Number of ranks that share the experts of a layer.")] = 1
-    moe_every: Annotated[
-        int, Meta(description="Interval of layers with experts; the last of each has some.")
-    ] = 2
+    experts: Annotated[int, "Number of experts of a layer, E."]
+    top_k: Annotated[int, "Number of experts per token."] = 2
+    capacity: Annotated[float, "Expert capacity factor."] = 1.0
+    ep: Annotated[int, "Number of ranks that share the experts of a layer."] = 1
+    moe_every: Annotated[int, "Interval of layers with experts; the last of each has some."] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -84,20 +84,12 @@ class Processor:
 
     dtype: Annotated[
         str,
-        Meta(
-            description="Type of parameters, gradients, and activations.",
-            extra={"choices": tuple(ITEM_BYTES)},
-        ),
+        Meta(extra={"choices": tuple(ITEM_BYTES)}),
+        "Type of parameters, gradients, and activations.",
     ] = "bfloat16"
-    tflops: Annotated[float, Meta(description="Peak of a rank in 10^12 operations per second.")] = (
-        125.0
-    )
-    efficiency: Annotated[
-        float, Meta(description="Share of the peak that computation reaches.")
-    ] = 0.5
-    memory_gb_per_s: Annotated[
-        float, Meta(description="Memory bandwidth of a rank in 10^9 bytes/s.")
-    ] = 900.0
+    tflops: Annotated[float, "Peak of a rank in 10^12 operations per second."] = 125.0
+    efficiency: Annotated[float, "Share of the peak that computation reaches."] = 0.5
+    memory_gb_per_s: Annotated[float, "Memory bandwidth of a rank in 10^9 bytes/s."] = 900.0
 
     def __post_init__(self) -> None:
         if self.dtype not in ITEM_BYTES:
@@ -182,42 +174,24 @@ def source_text(model: str, job: Processor, about: str) -> str:
 class ParallelJob(Processor):
     """A job of several ranks, with the distribution of model, data, and states."""
 
-    tp: Annotated[
-        int,
-        Meta(description="Size of a tensor-parallel group, t, which shares tensors of a layer."),
-    ] = 1
-    pp: Annotated[
-        int, Meta(description="Number of pipeline stages, with equal numbers of layers.")
-    ] = 1
-    dp: Annotated[
-        int,
-        Meta(
-            description="Number of data-parallel replicas, d.",
-            extra={"default": "1, or the remainder of --ranks"},
-        ),
-    ] = 1
+    tp: Annotated[int, "Size of a tensor-parallel group, t, which shares tensors of a layer."] = 1
+    pp: Annotated[int, "Number of pipeline stages, with equal numbers of layers."] = 1
+    dp: Annotated[int, "Number of data-parallel replicas, d.", "1, or the remainder of --ranks"] = 1
     zero: Annotated[
         int,
-        Meta(
-            description="ZeRO stage: 0 nothing, 1 optimizer states, 2 also gradients, 3 also "
-            "parameters are sharded."
-        ),
+        "ZeRO stage: 0 nothing, 1 optimizer states, 2 also gradients, 3 also parameters are "
+        "sharded.",
     ] = 0
-    microbatches: Annotated[
-        int, Meta(description="Number of microbatches of an iteration, in sequence.")
-    ] = 1
+    microbatches: Annotated[int, "Number of microbatches of an iteration, in sequence."] = 1
     sequence_parallel: Annotated[
-        bool,
-        Meta(description="Use reducescatter and allgather instead of allreduces in tensor groups."),
+        bool, "Use reducescatter and allgather instead of allreduces in tensor groups."
     ] = False
-    bucket_mb: Annotated[float, Meta(description="Size of a gradient bucket in 10^6 bytes.")] = 25.0
+    bucket_mb: Annotated[float, "Size of a gradient bucket in 10^6 bytes."] = 25.0
     prefetch: Annotated[
-        int,
-        Meta(description="Number of layers of which parameters are gathered in advance (zero 3)."),
+        int, "Number of layers of which parameters are gathered in advance (zero 3)."
     ] = 2
     overlap_next: Annotated[
-        bool,
-        Meta(description="Let the next iteration wait for gradients or parameters layer by layer."),
+        bool, "Let the next iteration wait for gradients or parameters layer by layer."
     ] = False
 
     def __post_init__(self) -> None:

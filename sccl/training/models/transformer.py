@@ -42,55 +42,34 @@ RECOMPUTE = ("none", "selective", "full")
 class TransformerJob(ParallelJob):
     """A transformer, and its training."""
 
-    layers: Annotated[int, Meta(description="Number of layers of all stages.")]
-    hidden: Annotated[int, Meta(description="Width, h.")]
-    heads: Annotated[int, Meta(description="Number of attention heads.")]
-    sequence: Annotated[int, Meta(description="Tokens, s.")] = 2048
-    batch: Annotated[
-        int,
-        Meta(description="Sequences of a microbatch, or samples or pictures of a rank."),
-    ] = 1
+    layers: Annotated[int, "Number of layers of all stages."]
+    hidden: Annotated[int, "Width, h."]
+    heads: Annotated[int, "Number of attention heads."]
+    sequence: Annotated[int, "Tokens, s."] = 2048
+    batch: Annotated[int, "Sequences of a microbatch, or samples or pictures of a rank."] = 1
     vocabulary: Annotated[
-        int,
-        Meta(description="Vocabulary size, V, with an embedding and an output matrix; 0: neither."),
+        int, "Vocabulary size, V, with an embedding and an output matrix; 0: neither."
     ] = 0
     recompute: Annotated[
         str,
-        Meta(
-            description=f"Recomputation in the backward pass: {', '.join(RECOMPUTE)} (attention, "
-            "or whole layers with their collectives).",
-            extra={"choices": RECOMPUTE},
-        ),
+        Meta(extra={"choices": RECOMPUTE}),
+        f"Recomputation in the backward pass: {', '.join(RECOMPUTE)} (attention, or whole layers "
+        "with their collectives).",
     ] = "none"
-    split_backward: Annotated[
-        bool, Meta(description="Compute weight gradients while input gradients are sent.")
-    ] = False
-    mlp_width: Annotated[
-        int | None,
-        Meta(
-            description="Width of the perceptron and of experts, f.",
-            extra={"default": "4 * hidden"},
-        ),
-    ] = field(default=None, metadata=MODEL_VARIANT)
+    split_backward: Annotated[bool, "Compute weight gradients while input gradients are sent."] = (
+        False
+    )
+    mlp_width: Annotated[int | None, "Width of the perceptron and of experts, f.", "4 * hidden"] = (
+        field(default=None, metadata=MODEL_VARIANT)
+    )
     kv_heads: Annotated[
-        int | None,
-        Meta(
-            description="Number of key/value heads of grouped-query attention.",
-            extra={"default": "the number of heads"},
-        ),
+        int | None, "Number of key/value heads of grouped-query attention.", "the number of heads"
     ] = field(default=None, metadata=MODEL_VARIANT)
     gated_mlp: Annotated[
-        bool,
-        Meta(
-            description="A third matrix in each perceptron and expert, for its gate (SwiGLU, "
-            "GeGLU)."
-        ),
+        bool, "A third matrix in each perceptron and expert, for its gate (SwiGLU, GeGLU)."
     ] = field(default=False, metadata=MODEL_VARIANT)
     tied_embeddings: Annotated[
-        bool,
-        Meta(
-            description="One matrix for the embedding and behind the layers, with a single stage."
-        ),
+        bool, "One matrix for the embedding and behind the layers, with a single stage."
     ] = field(default=False, metadata=MODEL_VARIANT)
 
     def __post_init__(self) -> None:

@@ -7,8 +7,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
-
 from sccl.collectives import Spec, recover_spec
 from sccl.core.files.outputs import Output
 from sccl.core.files.shapes import Count, FileText
@@ -33,7 +31,7 @@ class ExploreOutput(Output, frozen=True, kw_only=True):
     algorithms: Count
     schedules: Count
     frontiers: Count
-    training: Annotated[int, Meta(ge=0, description="Training plans.")] = 0
+    training: Annotated[Count, "Training plans."] = 0
 
 
 def explorer_algorithms(

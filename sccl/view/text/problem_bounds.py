@@ -47,15 +47,15 @@ class AttainedPart(Part, frozen=True, kw_only=True):
 
     steps: Count
     bandwidth: FractionText
-    by: Annotated[str, Meta(description="The construction: 'breadth first' or 'colouring'.")]
+    by: Annotated[str, "The construction: 'breadth first' or 'colouring'."]
 
 
 class TimeBoundPart(Part, frozen=True, kw_only=True):
     """The lower bound on the completion time for a size."""
 
-    size_bytes: Annotated[int, Meta(ge=1, description="Buffer of a rank.")]
+    size_bytes: Annotated[int, Meta(ge=1), "Buffer of a rank."]
     lower_bound_us: Annotated[
-        float, Meta(ge=0, description="For every schedule, if a chunk travels during alpha.")
+        float, Meta(ge=0), "For every schedule, if a chunk travels during alpha."
     ]
 
 
@@ -65,31 +65,24 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     kind: Literal["bounds"] = "bounds"
     topology: str
     collective: str
-    steps: Annotated[int, Meta(ge=0, description="Lower bound on S.")]
-    bandwidth: Annotated[FractionText, Meta(description="Lower bound on R/C.")]
-    scope: Annotated[
-        str,
-        Meta(description="Class of algorithms for which the bounds hold; empty: all algorithms."),
-    ]
+    steps: Annotated[Count, "Lower bound on S."]
+    bandwidth: Annotated[FractionText, "Lower bound on R/C."]
+    scope: Annotated[str, "Class of algorithms for which the bounds hold; empty: all algorithms."]
     certificate: BoundsCertificateWire
-    classes: Annotated[
-        tuple[ClassBoundsPart, ...] | UnsetType, Meta(description="For allreduce: its family.")
-    ] = UNSET
-    limit: Annotated[
-        ProvedLimitWire | UnsetType, Meta(description="With --steps: the limit of R/C for that S.")
-    ] = UNSET
+    classes: Annotated[tuple[ClassBoundsPart, ...] | UnsetType, "For allreduce: its family."] = (
+        UNSET
+    )
+    limit: Annotated[ProvedLimitWire | UnsetType, "With --steps: the limit of R/C for that S."] = (
+        UNSET
+    )
     every: Annotated[
         ProvedLimitWire | UnsetType,
-        Meta(
-            description="With --steps, for allreduce: lower bound for every allreduce with that S."
-        ),
+        "With --steps, for allreduce: lower bound for every allreduce with that S.",
     ] = UNSET
-    attained: Annotated[
-        AttainedPart | UnsetType, Meta(description="Present if a construction is known.")
-    ] = UNSET
+    attained: Annotated[AttainedPart | UnsetType, "Present if a construction is known."] = UNSET
     times: Annotated[
         tuple[TimeBoundPart, ...] | UnsetType,
-        Meta(description="With --size: lower bounds on the completion time, by size."),
+        "With --size: lower bounds on the completion time, by size.",
     ] = UNSET
 
 

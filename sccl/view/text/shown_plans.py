@@ -39,18 +39,18 @@ MAX_LISTED = 1_000_000
 class StepPart(Part, frozen=True, kw_only=True):
     """The utilization of links in a step."""
 
-    step: Annotated[int | None, Meta(description="Null: all steps together.")]
+    step: Annotated[int | None, "Null: all steps together."]
     rounds: int
     sends: Count
-    utilisation: Annotated[str, Meta(description="A share such as 75.0%.")]
+    utilisation: Annotated[str, "A share such as 75.0%."]
 
 
 class ShownPart(Part, frozen=True, kw_only=True):
     """An algorithm."""
 
     file: FileText
-    digest_matches: Annotated[bool, Meta(description="The file is as sccl wrote it.")]
-    violations: Annotated[int, Meta(description="Violations: see sccl check.")]
+    digest_matches: Annotated[bool, "The file is as sccl wrote it."]
+    violations: Annotated[int, "Violations: see sccl check."]
     topology: str
     collective: str
     chunks: int
@@ -58,13 +58,10 @@ class ShownPart(Part, frozen=True, kw_only=True):
     rounds: int
     rounds_per_step: tuple[int, ...]
     bandwidth_cost: FractionText
-    proved: Annotated[
-        tuple[str, ...], Meta(description="Empty if the file was edited or is rejected.")
-    ]
+    proved: Annotated[tuple[str, ...], "Empty if the file was edited or is rejected."]
     scope: str
     sends: Annotated[
-        tuple[tuple[int, int, int, int, int], ...],
-        Meta(description="[step, chunk, src, dst, 1 if it reduces]."),
+        tuple[tuple[int, int, int, int, int], ...], "[step, chunk, src, dst, 1 if it reduces]."
     ]
     utilisation: tuple[StepPart, ...]
 
@@ -72,9 +69,7 @@ class ShownPart(Part, frozen=True, kw_only=True):
 class TransferredPart(Part, frozen=True, kw_only=True):
     """The load of a link."""
 
-    link: Annotated[
-        tuple[int, int], Meta(description="[src, dst]; switches are numbered after ranks.")
-    ]
+    link: Annotated[tuple[int, int], "[src, dst]; switches are numbered after ranks."]
     transfers: Count
     busy_us: Annotated[float, Meta(ge=0)]
 
@@ -83,16 +78,16 @@ class ShownSchedulePart(Part, frozen=True, kw_only=True):
     """A schedule."""
 
     file: FileText
-    digest_matches: Annotated[bool, Meta(description="The file is as sccl wrote it.")]
-    violations: Annotated[int, Meta(description="Violations: see sccl check.")]
+    digest_matches: Annotated[bool, "The file is as sccl wrote it."]
+    violations: Annotated[int, "Violations: see sccl check."]
     topology: str
     collective: str
     chunks: int
     alpha: AlphaText
-    finish_us: Annotated[float, Meta(ge=0, description="When the last chunk arrives.")]
+    finish_us: Annotated[float, Meta(ge=0), "When the last chunk arrives."]
     transfers: Annotated[
         tuple[tuple[float, float, float, int, int, int, int], ...],
-        Meta(description="[start us, end us, arrival us, chunk, src, dst, 1 if it reduces]."),
+        "[start us, end us, arrival us, chunk, src, dst, 1 if it reduces].",
     ]
     links: tuple[TransferredPart, ...]
 
@@ -101,12 +96,10 @@ class ShowOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl show'."""
 
     kind: Literal["show"] = "show"
-    files: Annotated[tuple[ShownPart, ...], Meta(description="Algorithms.")]
+    files: Annotated[tuple[ShownPart, ...], "Algorithms."]
     schedules: tuple[ShownSchedulePart, ...]
-    training: Annotated[tuple[ShownTrainingPart, ...], Meta(description="Training plans.")] = ()
-    options: Annotated[
-        tuple[OfferedOptionsWire, ...], Meta(description="Options offered for workloads.")
-    ] = ()
+    training: Annotated[tuple[ShownTrainingPart, ...], "Training plans."] = ()
+    options: Annotated[tuple[OfferedOptionsWire, ...], "Options offered for workloads."] = ()
 
 
 def check_can_show(file: str, plan: AnyAlgorithm) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Sat, Unsat, verdict
@@ -25,18 +25,14 @@ class SolveOutput(Output, frozen=True, kw_only=True):
     rounds: Count
     answer: Literal["sat", "unsat", "unknown"]
     reason: str
-    scope: Annotated[str, Meta(description="The class the answer is about; empty: all algorithms.")]
+    scope: Annotated[str, "The class the answer is about; empty: all algorithms."]
     seconds: Seconds
-    solver: Annotated[str, Meta(description="In words, with the group if there is one.")]
-    group: Annotated[
-        str | UnsetType, Meta(description="The symmetries that the algorithm was sought under.")
-    ] = UNSET
+    solver: Annotated[str, "In words, with the group if there is one."]
+    group: Annotated[str | UnsetType, "The symmetries that the algorithm was sought under."] = UNSET
     origin: Annotated[
         str | UnsetType,
-        Meta(
-            description="Where an 'unsat' came from: here, stored, other-version, store-file, "
-            "cluster; all but the first two only with --trust-store or --trust-cluster."
-        ),
+        "Where an 'unsat' came from: here, stored, other-version, store-file, cluster; all but the "
+        "first two only with --trust-store or --trust-cluster.",
     ] = UNSET
     file: FileText | None
 

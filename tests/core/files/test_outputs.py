@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from sccl.core.files.outputs import Output as BaseOutput
 from sccl.core.files.outputs import build_output, output_schema, to_plain
@@ -33,7 +33,7 @@ class ShownOutput(BaseOutput, frozen=True, kw_only=True):
     seconds: Seconds
     color: Literal["red"]
     file: str | None
-    links: Annotated[tuple[LinkPart, ...], Meta(description="Links.")]
+    links: Annotated[tuple[LinkPart, ...], "Links."]
     note: str = "none"
     group: str | UnsetType = UNSET
 
@@ -103,3 +103,9 @@ def test_given_fields_come_before_attributes() -> None:
 def test_only_fields_that_may_be_absent_are_not_required() -> None:
     schema = output_schema(ShownOutput)["$defs"]["ShownOutput"]
     assert set(schema["properties"]) - set(schema["required"]) == {"group"}
+
+
+def test_texts_in_annotations_describe_fields() -> None:
+    properties = output_schema(ShownOutput)["$defs"]["ShownOutput"]["properties"]
+    assert next(iter(properties["links"].items())) == ("description", "Links.")
+    assert "description" not in properties["topology"]

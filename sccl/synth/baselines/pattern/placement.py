@@ -28,11 +28,9 @@ class BaselinePart(Part, frozen=True, kw_only=True):
     """A classical algorithm."""
 
     name: str
-    about: Annotated[str, Meta(description="Description in one line.")]
-    source: Annotated[str, Meta(description="The paper or code that defines it.")]
-    collectives: Annotated[
-        tuple[str, ...], Meta(description="Collectives that the source defines.")
-    ]
+    about: Annotated[str, "Description in one line."]
+    source: Annotated[str, "The paper or code that defines it."]
+    collectives: Annotated[tuple[str, ...], "Collectives that the source defines."]
 
 
 class BaselineResultPart(Part, frozen=True, kw_only=True):
@@ -43,34 +41,21 @@ class BaselineResultPart(Part, frozen=True, kw_only=True):
     chunks: Count
     steps: Count
     rounds: Annotated[
-        int | None,
-        Meta(
-            description="null: some hop is a path of several links, so the result has times only."
-        ),
+        int | None, "null: some hop is a path of several links, so the result has times only."
     ]
     bandwidth_cost: Annotated[
         FractionText | None,
-        Meta(
-            description="R/C; null: some hop is a path of several links, so "
-            "the result has times only."
-        ),
+        "R/C; null: some hop is a path of several links, so the result has times only.",
     ]
     sends: Count
-    transfers: Annotated[
-        int, Meta(ge=0, description="Transfers over links: a hop counts once per link of its path.")
-    ]
-    size_bytes: Annotated[int, Meta(ge=1, description="Size of a rank's buffer (C chunks).")]
-    alpha: Annotated[AlphaText, Meta(description="Whether alpha occupies the link or travels.")]
-    stepping: Annotated[
-        Literal["pipelined", "barrier"], Meta(description="Start of steps: pipelined or barrier.")
-    ]
-    finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
-    algorithm_gb_per_s: Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
-    bound_us: Annotated[
-        float | None,
-        Meta(description="Lower bound for all chunkings; null: unknown."),
-    ]
-    gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
+    transfers: Annotated[Count, "Transfers over links: a hop counts once per link of its path."]
+    size_bytes: Annotated[int, Meta(ge=1), "Size of a rank's buffer (C chunks)."]
+    alpha: Annotated[AlphaText, "Whether alpha occupies the link or travels."]
+    stepping: Annotated[Literal["pipelined", "barrier"], "Start of steps: pipelined or barrier."]
+    finish_us: Annotated[float, "When the last chunk arrives."]
+    algorithm_gb_per_s: Annotated[float, Meta(ge=0), "Size / time, 10^9 bytes/s."]
+    bound_us: Annotated[float | None, "Lower bound for all chunkings; null: unknown."]
+    gap: Annotated[float | None, "finish_us / bound_us - 1."]
     file: FileText | None
 
 
@@ -78,12 +63,8 @@ class BaselineOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl synth'."""
 
     kind: Literal["baseline"] = "baseline"
-    algorithms: Annotated[
-        tuple[BaselinePart, ...], Meta(description="All algorithms, or the selected one.")
-    ]
-    result: Annotated[
-        BaselineResultPart | None, Meta(description="null: the algorithms were listed only.")
-    ]
+    algorithms: Annotated[tuple[BaselinePart, ...], "All algorithms, or the selected one."]
+    result: Annotated[BaselineResultPart | None, "null: the algorithms were listed only."]
 
 
 @dataclass(frozen=True, slots=True)

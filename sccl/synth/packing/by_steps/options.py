@@ -19,9 +19,8 @@ class Options(contract.Options, frozen=True, kw_only=True):
     """The number of steps of the algorithm, and the search for it."""
 
     steps: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None,
-        Meta(description="S; default: the latency bound."),
+        Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None, "S; default: the latency bound."
     ] = None
-    trees: Annotated[
-        bool, Meta(description="For allreduce: search trees up and down instead of equal halves.")
-    ] = False
+    trees: Annotated[bool, "For allreduce: search trees up and down instead of equal halves."] = (
+        False
+    )

@@ -28,14 +28,9 @@ class Options(contract.Options, frozen=True, kw_only=True):
 
     gap: Annotated[
         float,
-        Meta(
-            ge=0,
-            le=1,
-            description="Stop when the schedule is within this relative gap to the "
-            "lower bound (0.01 = 1 %).",
-        ),
+        Meta(ge=0, le=1),
+        "Stop when the schedule is within this relative gap to the lower bound (0.01 = 1 %).",
     ] = 0.01
     alpha: Annotated[
-        Literal["occupies", "travels"],
-        Meta(description="Whether alpha keeps a link busy, or delays arrivals only."),
+        Literal["occupies", "travels"], "Whether alpha keeps a link busy, or delays arrivals only."
     ] = "travels"

@@ -31,25 +31,19 @@ if TYPE_CHECKING:
 class TimePointPart(Part, frozen=True, kw_only=True):
     """The result at a size."""
 
-    size_bytes: Annotated[int, Meta(ge=1, description="Size of a rank's buffer.")]
-    bound_us: Annotated[
-        float | None, Meta(description="Lower bound for plans with any chunks; null: none yet.")
-    ]
-    finish_us: Annotated[
-        float | None, Meta(description="When the schedule's last chunk arrives; null: none yet.")
-    ]
-    gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
-    chunks: Annotated[int | None, Meta(description="C of the schedule.")]
-    sends: Annotated[int | None, Meta(description="Transfers over links.")]
+    size_bytes: Annotated[int, Meta(ge=1), "Size of a rank's buffer."]
+    bound_us: Annotated[float | None, "Lower bound for plans with any chunks; null: none yet."]
+    finish_us: Annotated[float | None, "When the schedule's last chunk arrives; null: none yet."]
+    gap: Annotated[float | None, "finish_us / bound_us - 1."]
+    chunks: Annotated[int | None, "C of the schedule."]
+    sends: Annotated[int | None, "Transfers over links."]
     found_by: Annotated[
         str,
-        Meta(
-            description="Method of the schedule: packing, matching, tree pairs, limit by steps, "
-            "teccl, or tacos; or empty: there is none."
-        ),
+        "Method of the schedule: packing, matching, tree pairs, limit by steps, teccl, or tacos; "
+        "or empty: there is none.",
     ]
     seconds: Seconds
-    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
+    ended: Annotated[str, "Reason why it ended early; or empty."]
     file: FileText | None
 
 
@@ -59,7 +53,7 @@ class TimeLimitOutput(Output, frozen=True, kw_only=True):
     kind: Literal["time-limit"] = "time-limit"
     collective: str
     topology: str
-    within: Annotated[float, Meta(ge=0, description="The gap that was near enough.")]
+    within: Annotated[float, Meta(ge=0), "The gap that was near enough."]
     points: tuple[TimePointPart, ...]
 
 
