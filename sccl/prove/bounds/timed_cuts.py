@@ -58,6 +58,7 @@ BOUND_UNITS = 6.0
 """Default budget of the bound for a number of steps, in units of one to five seconds."""
 
 _ARC_EFFORT = 2e-7  # units per arc of a flow
+_CELL_EFFORT = 1e-7  # units per row and column of a program: rail:2x8 has 2,500 by 339 for S = 3
 _ROWS_PER_SOLVE = 8  # rows to add before the next solve
 
 
@@ -284,6 +285,12 @@ class TimedProgram:
         of_links = [[loads[first, s] for s in times] for first in firsts]
         self.loads = np.array(of_links).reshape(len(self.apart), self.steps)
 
+    @property
+    def cells(self) -> int:
+        """Return the number of rows times that of columns."""
+        model = self._program.model
+        return int(model.get_num_linear_constraints() * model.get_num_variables())
+
     def bound(self, *, is_complete: bool) -> TimedRelaxation:
         """Return the bound that the last solution proves.
 
@@ -480,4 +487,5 @@ def _solve_bound(
                 break
         all_flows, failed = [*short, *(flow for flow in all_flows if flow not in short)], len(short)
         program.solve()
+        spent += _CELL_EFFORT * program.cells
     return program.bound(is_complete=not new)
