@@ -16,6 +16,7 @@ import numpy as np
 
 from sccl.synth.limits import INFINITE, MAX_PAIRED_RANKS, TOLERANCE
 from sccl.synth.network.transfers import Pause, TimedSends
+from sccl.synth.tacos.expanded_network import PartialSchedule, empty_schedule, schedule_before
 from sccl.synth.tacos.matching_heterogeneous import (
     DEFAULT_STYLE,
     ChoiceStyle,
@@ -23,7 +24,6 @@ from sccl.synth.tacos.matching_heterogeneous import (
 )
 from sccl.synth.tacos.matching_problem import MatchingProblem
 from sccl.synth.tacos.matching_unicast import UnicastMatching
-from sccl.synth.tacos.partial_schedule import PartialSchedule, empty_schedule, schedule_before
 
 SENDS_PER_UNIT = 10_000_000
 """Transfers of a unit of budget: a transfer takes about 0.2 us."""
