@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled
+from sccl.compiled import compiled, compiled_in_place
 from sccl.core.arrays import IntArray, UInt64Array
 from sccl.synth.limits import INFINITE
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.network.transfers import Sends
-from sccl.synth.tacos.bitsets import ONE, ZERO, random_state
+from sccl.synth.tacos.bitsets import ONE, ZERO, random_below, random_state
 
 HEADS_PER_KIND = 4
 """Number of entries of each kind in ``NetworkState.queue_heads``: three heads and the tail."""
@@ -74,16 +74,10 @@ class NetworkState(NamedTuple):
     after: UInt64Array
     queue_heads: UInt64Array
 
-    def with_log_capacity(self, sends: int) -> NetworkState:
-        """Return a copy whose log has room for a number of transfers."""
-        extra = max(sends - len(self.when), 0)
+    def with_double_log(self) -> NetworkState:
+        """Return a copy whose log has room for twice as many transfers."""
         columns = {name: getattr(self, name) for name in ("when", "link", "chunk", "after")}
-        return self._replace(
-            **{
-                name: np.r_[column, np.zeros(extra, column.dtype)]
-                for name, column in columns.items()
-            }
-        )
+        return self._replace(**{k: np.r_[of, np.zeros_like(of)] for k, of in columns.items()})
 
 
 def initial_state(
@@ -115,6 +109,36 @@ def initial_state(
         after=np.zeros(log_capacity, dtype=np.uint64),
         queue_heads=np.zeros(HEADS_PER_KIND * len(net.busy), dtype=np.uint64),
     )
+
+
+@compiled_in_place
+def pop_ready_link(state: NetworkState, queue: Any) -> Any:
+    """Remove a random link from the ready links of a kind and turn. It becomes idle."""
+    ready, first, count = state.ready, state.ready_first[queue], state.ready_count
+    entry = first + random_below(state.random, count[queue])
+    link = ready[entry]
+    count[queue] -= ONE
+    ready[entry] = ready[first + count[queue]]
+    state.link_status[link] = IDLE
+    return link
+
+
+@compiled_in_place
+def has_budget(state: NetworkState, net: NetworkArrays, link: Any) -> bool:
+    """Return whether a link's share of its budgets is free. If it is not, the link is blocked."""
+    for use in range(net.pipes_first[link], net.pipes_first[link + ONE]):
+        if state.budget_free[net.pipes[use]] < net.weight[use]:
+            state.link_status[link] = BLOCKED
+            return False
+    return True
+
+
+@compiled_in_place
+def occupy_link(state: NetworkState, net: NetworkArrays, link: Any) -> None:
+    """Make a link busy, and take its share of its budgets."""
+    state.link_status[link] = BUSY
+    for use in range(net.pipes_first[link], net.pipes_first[link + ONE]):
+        state.budget_free[net.pipes[use]] -= net.weight[use]
 
 
 @compiled
@@ -303,7 +327,10 @@ def resume_from(
         _chain_queue(traffic, net, number, np.flatnonzero(kind == number), tick)
     busy = link[kept.start + net.busy[kind] > tick]
     traffic.link_status[busy] = BUSY
-    _mark_ready(traffic, net, busy)
+    is_busy = traffic.link_status[traffic.ready] == BUSY
+    queue = net.queue[traffic.ready].astype(np.int64)
+    traffic.ready[:] = traffic.ready[np.lexsort((is_busy, queue))]  # within a queue, busy ones last
+    traffic.ready_count[:] = np.bincount(queue[~is_busy], minlength=len(traffic.ready_count))
     in_budget = link[kept.start + net.hold[kind] > tick]
     for path in in_budget.tolist():
         for use in range(int(net.pipes_first[path]), int(net.pipes_first[path + 1])):
@@ -322,16 +349,3 @@ def _chain_queue(
         traffic.queue_heads[first_head + head] = pending[0] + 1 if len(pending) else 0
     tail = rows[-1] + 1 if len(rows) and traffic.queue_heads[first_head + 1] else 0
     traffic.queue_heads[first_head + HEADS_PER_KIND - 1] = tail
-
-
-def _mark_ready(traffic: NetworkState, net: NetworkArrays, busy: IntArray) -> None:
-    """Make all links ready except the busy ones."""
-    free = np.ones(len(net.src), dtype=np.bool_)
-    free[busy] = False
-    queue = net.queue.astype(np.int64)
-    links = np.flatnonzero(free)
-    links = links[np.argsort(queue[links], kind="stable")]
-    counts = np.bincount(queue[links], minlength=len(traffic.ready_count))
-    within = np.arange(len(links)) - np.repeat(np.cumsum(counts) - counts, counts)
-    traffic.ready[traffic.ready_first[queue[links]] + within.astype(np.uint64)] = links
-    traffic.ready_count[:] = counts.astype(np.uint64) * ONE

@@ -41,14 +41,15 @@ from sccl.synth.tacos.bitsets import (
     shuffle_chunks,
 )
 from sccl.synth.tacos.expanded_network import (
-    BLOCKED,
-    BUSY,
     IDLE,
     NetworkState,
     PartialSchedule,
     advance_time,
     arrived_sends,
+    has_budget,
     initial_state,
+    occupy_link,
+    pop_ready_link,
     resume_from,
     start_sends,
     wake_links,
@@ -89,9 +90,6 @@ def _choose_links(  # noqa: PLR0912, PLR0915
     Cheaper links choose first. Links of one cost choose turn by turn from a random turn on, and at
     random within a turn.
 
-    It stays one long function. Passing the state for every link takes several times as long as the
-    choice itself.
-
     Args:
         state: The chunks of all nodes.
         traffic: The links.
@@ -101,35 +99,25 @@ def _choose_links(  # noqa: PLR0912, PLR0915
     """
     held, held_or_pending, group_held = state.held, state.held_or_pending, state.group_held
     missing, holders = state.missing, state.holders
-    link_status, free, random = traffic.link_status, traffic.budget_free, traffic.random
-    ready, ready_first, ready_count = traffic.ready, traffic.ready_first, traffic.ready_count
+    random, ready_count = traffic.random, traffic.ready_count
     sources, destinations, soon, near = net.src, net.dst, net.soon, net.near
-    pipes_first, pipes, weight = net.pipes_first, net.pipes, net.weight
     chunks, nodes = np.uint64(len(holders)), np.uint64(len(missing))
     words, index = (chunks + IN_WORD) >> TO_WORD, 0
     sample = state.sample
     last_factor, middle_factor = state.last_level_factor, state.middle_level_factor
     now, limit = traffic.now[0], traffic.limit[0]
     turns = np.uint64(net.turns)
-    for number in range(np.uint64(len(ready_first))):  # section IV-F: cheaper links first
+    for number in range(np.uint64(len(ready_count))):  # section IV-F: cheaper links first
         if number % turns == ZERO:
             shift = random_below(random, turns) if turns > ONE else ZERO
             top_level = net.level[number // turns]
             is_late = now + net.busy[number // turns] + net.lag[number // turns] > limit
         queue = number - number % turns + (number + shift) % turns
         while ready_count[queue]:
-            entry = ready_first[queue] + random_below(random, ready_count[queue])
-            link = ready[entry]
-            ready_count[queue] -= ONE
-            ready[entry] = ready[ready_first[queue] + ready_count[queue]]
-            link_status[link] = IDLE
+            link = pop_ready_link(traffic, queue)
             node = destinations[link]
-            if not missing[node] or (is_late and soon[link]):
-                continue
-            for use in range(pipes_first[link], pipes_first[link + ONE]):
-                if free[pipes[use]] < weight[use]:
-                    link_status[link] = BLOCKED
-            if link_status[link] == BLOCKED:
+            is_useless = not missing[node] or (is_late and soon[link])
+            if is_useless or not has_budget(traffic, net, link):
                 continue
             source_row, node_row = sources[link] * words, node * words
             choice, level = ZERO, top_level  # the choice is 1 + the chunk
@@ -162,9 +150,7 @@ def _choose_links(  # noqa: PLR0912, PLR0915
                 group_held[near[row] * words + (chunk >> TO_WORD)] |= chunk_bit(chunk)
             missing[node] -= ONE
             holders[chunk] += np.uint32(1)
-            link_status[link] = BUSY
-            for use in range(pipes_first[link], pipes_first[link + ONE]):
-                free[pipes[use]] -= weight[use]
+            occupy_link(traffic, net, link)
             chosen[index], chosen[index + 1] = link, chunk
             index += 2
     chosen[index] = np.uint64(len(destinations))

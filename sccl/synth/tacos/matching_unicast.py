@@ -39,12 +39,13 @@ from sccl.synth.tacos.bitsets import (
     random_below,
 )
 from sccl.synth.tacos.expanded_network import (
-    BLOCKED,
-    BUSY,
     IDLE,
     NetworkState,
     advance_time,
+    has_budget,
     initial_state,
+    occupy_link,
+    pop_ready_link,
     start_sends,
     wake_links,
 )
@@ -85,7 +86,7 @@ class UnicastState(NamedTuple):
 
 
 @compiled
-def _choose_links(  # noqa: PLR0912, PLR0915
+def _choose_links(
     state: UnicastState, traffic: NetworkState, net: NetworkArrays, chosen: UInt64Array
 ) -> None:
     """Match all ready links with chunks.
@@ -101,26 +102,18 @@ def _choose_links(  # noqa: PLR0912, PLR0915
             list.
     """
     distance, closer, cost, drain, waiting, waiting_goals, first, after = state[:8]
-    link_status, ready, ready_first, ready_count, free, random = traffic[:6]
+    random, ready_count = traffic.random, traffic.ready_count
     sources, destinations, choices = net.src, net.dst, state.choices
-    pipes_first, pipes, weight = net.pipes_first, net.pipes, net.weight
     nodes = np.uint64(len(net.in_first) - 1)
     words, index = (nodes + IN_WORD) >> TO_WORD, 0
     turns = np.uint64(net.turns)
-    for number in range(np.uint64(len(ready_first))):
+    for number in range(np.uint64(len(ready_count))):
         if number % turns == ZERO:
             shift = random_below(random, turns) if turns > ONE else ZERO
         queue = number - number % turns + (number + shift) % turns
         while ready_count[queue]:
-            entry = ready_first[queue] + random_below(random, ready_count[queue])
-            link = ready[entry]
-            ready_count[queue] -= ONE
-            ready[entry] = ready[ready_first[queue] + ready_count[queue]]
-            link_status[link] = IDLE
-            for use in range(pipes_first[link], pipes_first[link + ONE]):
-                if free[pipes[use]] < weight[use]:
-                    link_status[link] = BLOCKED
-            if link_status[link] == BLOCKED:
+            link = pop_ready_link(traffic, queue)
+            if not has_budget(traffic, net, link):
                 continue
             node, start = sources[link], random_below(random, nodes)
             choice, max_ticks, fewest, row = nodes, -1, len(sources), link * words
@@ -152,9 +145,7 @@ def _choose_links(  # noqa: PLR0912, PLR0915
             if not after[chunk - ONE]:
                 waiting_goals[node * words + (choice >> TO_WORD)] &= ~chunk_bit(choice)
             waiting[node] -= 1
-            link_status[link] = BUSY
-            for use in range(pipes_first[link], pipes_first[link + ONE]):
-                free[pipes[use]] -= weight[use]
+            occupy_link(traffic, net, link)
             chosen[index], chosen[index + 1] = link, chunk - ONE
             index += 2
     chosen[index] = np.uint64(len(sources))
@@ -287,7 +278,7 @@ class UnicastMatching:
             pause(new_sends, done)
             num_sends += new_sends
             if num_sends + links > len(traffic.when):
-                traffic = traffic.with_log_capacity(2 * len(traffic.when))
+                traffic = traffic.with_double_log()
         sends = Sends(
             traffic.when[:num_sends],
             traffic.chunk[:num_sends].astype(np.int32),

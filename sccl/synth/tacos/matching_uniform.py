@@ -52,22 +52,15 @@ UNSATISFIED, ROUND, LOG_LENGTH = 0, 1, 2
 """Indices of ``UniformState.progress``."""
 
 
-class LinkSlots(NamedTuple):
-    """The links, ordered by destination. A slot is a link's index in this order.
+class UniformState(NamedTuple):
+    """The state of a matching.
+
+    A slot is a link's index in the order of destinations. A chunk's position is its index in a
+    random permutation of chunks.
 
     Attributes:
         first_slot: First slot of each node, and the number of slots at the end.
         src: Source of each slot's link.
-    """
-
-    first_slot: NDArray[np.uint32]
-    src: NDArray[np.uint32]
-
-
-class UniformState(NamedTuple):
-    """The state of a matching. A chunk's position is its index in a random permutation of chunks.
-
-    Attributes:
         groups: Number of groups of words, at most 64.
         group_bits: A group has 2 ** group_bits words.
         seed: Seed of the random choices.
@@ -84,6 +77,8 @@ class UniformState(NamedTuple):
         log: The chunks on the links, by round and slot.
     """
 
+    first_slot: NDArray[np.uint32]
+    src: NDArray[np.uint32]
     groups: np.uint64
     group_bits: np.uint64
     seed: np.uint64
@@ -101,7 +96,7 @@ class UniformState(NamedTuple):
 
 @compiled
 def _choose_chunks(  # noqa: PLR0915 - see below
-    state: UniformState, slots: LinkSlots, claimed: UInt64Array
+    state: UniformState, claimed: UInt64Array
 ) -> Any:
     """Match the links with chunks in this round (Algorithm 1).
 
@@ -110,7 +105,6 @@ def _choose_chunks(  # noqa: PLR0915 - see below
 
     Args:
         state: The state to change.
-        slots: The links.
         claimed: Zeros, one word for each word of a node's chunks. During the choices of one node it
             holds the chunks that the node's earlier links chose. It is zero again on return.
 
@@ -119,7 +113,7 @@ def _choose_chunks(  # noqa: PLR0915 - see below
     """
     held, missing, holders = state.held, state.missing, state.holders
     may_offer, has_news, chosen = state.may_offer, state.has_news, state.chosen
-    first_slot, sources = slots.first_slot, slots.src
+    first_slot, sources = state.first_slot, state.src
     group_words = ONE << state.group_bits
     word_mask = group_words - ONE
     group_stride = np.uint64(len(missing)) * group_words
@@ -185,10 +179,10 @@ def _choose_chunks(  # noqa: PLR0915 - see below
 
 
 @compiled
-def _deliver(state: UniformState, slots: LinkSlots) -> None:
+def _deliver(state: UniformState) -> None:
     """Deliver the chunks that were sent in this round, and log them."""
     held, missing, has_news, chosen = state.held, state.missing, state.has_news, state.chosen
-    fired, log, first_slot, chunks = state.fired, state.log, slots.first_slot, state.chunk
+    fired, log, first_slot, chunks = state.fired, state.log, state.first_slot, state.chunk
     round_number, group_bits = state.progress[ROUND], state.group_bits
     word_mask, nodes = (ONE << group_bits) - ONE, np.uint64(len(missing))
     log_index, node = state.progress[LOG_LENGTH], ZERO
@@ -215,14 +209,13 @@ def _deliver(state: UniformState, slots: LinkSlots) -> None:
 
 
 @compiled
-def run_rounds(state: UniformState, slots: LinkSlots, max_links: Any) -> Any:
+def run_rounds(state: UniformState, max_links: Any) -> Any:
     """Run rounds until all pairs are satisfied or no link carries a chunk (Algorithm 2).
 
     It also stops after ``max_links`` visits of links, and when ``fired`` has no more rows.
 
     Args:
         state: The state to change.
-        slots: The links.
         max_links: Limit on the number of visited links.
 
     Returns:
@@ -236,12 +229,12 @@ def run_rounds(state: UniformState, slots: LinkSlots, max_links: Any) -> Any:
         and visited_links < max_links
         and progress[ROUND] < len(state.fired)
     ):
-        matches = _choose_chunks(state, slots, claimed)
-        _deliver(state, slots)
+        matches = _choose_chunks(state, claimed)
+        _deliver(state)
         progress[UNSATISFIED] -= matches
         progress[ROUND] += ONE
         progress[LOG_LENGTH] += matches
-        visited_links += np.uint64(len(slots.src))
+        visited_links += np.uint64(len(state.src))
     return matches
 
 
@@ -263,27 +256,15 @@ def match_uniform(net: NetworkArrays, demand: Demand, seed: int, pause: Pause) -
     Raises:
         UnreachableError: No path leads from a chunk's source to some rank.
     """
-    slots, state = _build_slots(net), _initial_state(net, demand, seed)
+    state = _initial_state(net, demand, seed)
     while state.progress[UNSATISFIED]:
         unsatisfied = int(state.progress[UNSATISFIED])
         if int(state.progress[ROUND]) == len(state.fired):
-            state = state._replace(fired=_double_rows(state.fired))
-        if not run_rounds(state, slots, np.uint64(WORK_PER_CALL)):
+            state = state._replace(fired=np.r_[state.fired, np.zeros_like(state.fired)])
+        if not run_rounds(state, np.uint64(WORK_PER_CALL)):
             raise stalled_error()
         pause(unsatisfied - int(state.progress[UNSATISFIED]), not state.progress[UNSATISFIED])
     return RoundLog(state.fired[: int(state.progress[ROUND])].copy(), state.log)
-
-
-def _double_rows(fired: UInt64Array) -> UInt64Array:
-    doubled = np.zeros((2 * len(fired), fired.shape[1]), dtype=np.uint64)
-    doubled[: len(fired)] = fired
-    return doubled
-
-
-def _build_slots(net: NetworkArrays) -> LinkSlots:
-    return LinkSlots(
-        first_slot=net.in_first.astype(np.uint32), src=net.src[net.into].astype(np.uint32)
-    )
 
 
 def _initial_state(net: NetworkArrays, demand: Demand, seed: int) -> UniformState:
@@ -302,6 +283,8 @@ def _initial_state(net: NetworkArrays, demand: Demand, seed: int) -> UniformStat
     unsatisfied = int(missing.sum())
     min_rounds = -(-unsatisfied // max(links, 1))
     return UniformState(
+        first_slot=net.in_first.astype(np.uint32),
+        src=net.src[net.into].astype(np.uint32),
         groups=np.uint64(groups),
         group_bits=np.uint64(group_bits),
         seed=random_state(seed)[0],
