@@ -110,6 +110,11 @@ class SchedulingProblem:
         """Return the use of resources by a chunk of the smallest size on each route."""
         return self.uses[0]
 
+    @cached_property
+    def reversed_uses(self) -> list[list[ResourceUse]]:
+        """Return ``route_uses`` relative to the end of the send, in reversed time."""
+        return [[replace(h, offset=-h.offset - h.busy) for h in of] for of in self.route_uses]
+
     def costs_of_chunk(self, chunk: int) -> tuple[int, ...]:
         """Return the cost of each route for a chunk."""
         return self.costs[self.size[chunk]]
