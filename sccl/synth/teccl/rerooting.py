@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import cycle, islice
 
 from sccl.synth.limits import INFINITE, MAX_PLACED_SENDS, MAX_TRIES
 from sccl.synth.scheduling.justify import ProjectSchedule
@@ -111,20 +112,16 @@ class _RootSearch:
         self._try_trees(self.trees)
         self._try_trees([options[0] for options in self._tree_options])
         self._try_trees(self._grown_trees)
-        tries, better = 0, True
-        while better and tries < max_tries and not deadline_passed():
-            better = False
-            for chunk, options in enumerate(self._tree_options):
-                for candidate in options:
-                    tries += 1
-                    if (
-                        candidate != self.trees[chunk]
-                        and tries <= max_tries
-                        and not deadline_passed()
-                    ):
-                        better |= self._try_trees(
-                            [*self.trees[:chunk], candidate, *self.trees[chunk + 1 :]]
-                        )
+        pairs = [(c, trees) for c, options in enumerate(self._tree_options) for trees in options]
+        tries_since_best = 0
+        for chunk, candidate in islice(cycle(pairs), max_tries):
+            if tries_since_best == len(pairs) or deadline_passed():
+                break
+            tries_since_best += 1
+            if candidate != self.trees[chunk] and self._try_trees(
+                [*self.trees[:chunk], candidate, *self.trees[chunk + 1 :]]
+            ):
+                tries_since_best = 0
 
     def _grow_all(self) -> Iterator[RootedTrees]:
         """Yield trees of each chunk that grow from a pair over short, lightly loaded routes."""
@@ -234,23 +231,14 @@ class _RootSearch:
     def _ideal_time(self, trees: RootedTrees) -> int:
         """Return the time of a chunk without contention, in units."""
         tasks = self._send_tasks(trees)
-        starts = self._earliest_starts(tasks)
-        return max(
-            s + self.problem.route_costs[t.route] for s, t in zip(starts, tasks, strict=True)
-        )
+        pairs = zip(self._earliest_starts(tasks), tasks, strict=True)
+        return max(start + self.problem.route_costs[task.route] for start, task in pairs)
 
     def _earliest_starts(self, tasks: Sequence[_SendTask]) -> list[int]:
-        starts: list[int] = []
+        starts, costs = list[int](), self.problem.route_costs
         for task in tasks:
-            starts.append(
-                max(
-                    (
-                        starts[t] + self.problem.route_costs[tasks[t].route]
-                        for t in task.predecessors
-                    ),
-                    default=0,
-                )
-            )
+            arrivals = [starts[t] + costs[tasks[t].route] for t in task.predecessors]
+            starts.append(max(arrivals, default=0))
         return starts
 
     def _send_tasks(self, trees: RootedTrees) -> list[_SendTask]:
@@ -291,19 +279,17 @@ class _RootSearch:
                 starts += self._earliest_starts(tasks)
             rows += [(chunk, task) for task in tasks]
         placed = ProjectSchedule(self.problem, paths, needs).forward_backward(starts)
+        ends = [0] * self.problem.chunks
+        for start, (chunk, task) in zip(placed, rows, strict=True):
+            ends[chunk] = max(ends[chunk], start + self.problem.route_costs[task.route])
+        key = (max(ends), sum(ends))
+        if self._best_key is not None and key >= self._best_key:
+            return False
         chain = tuple(
             ChainSend(start, chunk, task.route, task.reduce)
             for start, (chunk, task) in zip(placed, rows, strict=True)
         )
-        ends = [0] * self.problem.chunks
-        for send in chain:
-            ends[send.chunk] = max(
-                ends[send.chunk], send.start + self.problem.route_costs[send.route]
-            )
-        key = (max(ends), sum(ends))
-        if (self._best_key is not None and key >= self._best_key) or not self._is_exchange_valid(
-            trees, chain
-        ):
+        if not self._is_exchange_valid(trees, chain):
             return False
         self.best, self.trees, self._best_key = chain, trees, key
         self._start_of = {(s.chunk, s.route, s.reduce): s.start for s in chain}
@@ -324,11 +310,11 @@ class _RootSearch:
 
 def _leaves_first(paths: dict[int, int], towards: Sequence[int], root: int) -> list[int]:
     """Return all ranks except the root, those farther from it in the tree first."""
-    depth = {root: 0}
-    for rank in paths:
-        path = [rank]
-        while path[-1] not in depth:
-            path.append(towards[paths[path[-1]]])
-        for below, parent in zip(path[-2::-1], path[::-1], strict=False):
-            depth[below] = depth[parent] + 1
-    return sorted(paths, key=lambda rank: (-depth[rank], rank))
+    depths = {root: 0}
+
+    def depth(rank: int) -> int:
+        if rank not in depths:
+            depths[rank] = depth(towards[paths[rank]]) + 1
+        return depths[rank]
+
+    return sorted(paths, key=lambda rank: (-depth(rank), rank))
