@@ -321,6 +321,8 @@ def resume_from(
     kept, tick, count = prior.sends, prior.tick, len(prior.sends.start)
     link, kind = kept.link.astype(np.int64), net.kind[kept.link].astype(np.int64)
     traffic.now[0], traffic.limit[0], traffic.remaining[1] = tick, prior.limit, count
+    if not count:
+        return
     traffic.when[:count], traffic.link[:count] = kept.start, link
     traffic.chunk[:count] = position[kept.chunk]
     for number in range(len(net.busy)):

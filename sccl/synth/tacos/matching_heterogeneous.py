@@ -261,12 +261,11 @@ class HeterogeneousMatching:
         Raises:
             UnreachableError: A rank cannot get a chunk that it needs.
         """
-        state = self._initial_state(prior, style)
-        num_sends = len(prior.sends.start)
-        in_flight = num_sends - len(arrived_sends(self.net, prior))
-        missing_arrivals = int(state.missing.sum()) + in_flight
-        log_capacity = missing_arrivals + num_sends - in_flight
-        traffic = initial_state(self.net, seed, missing_arrivals, log_capacity)
+        arrived, num_sends = arrived_sends(self.net, prior), len(prior.sends.start)
+        state = self._initial_state(prior, arrived, style)
+        new_arrivals = int(state.missing.sum())
+        missing_arrivals = new_arrivals + num_sends - len(arrived)
+        traffic = initial_state(self.net, seed, missing_arrivals, new_arrivals + num_sends)
         resume_from(traffic, self.net, prior, self.chunk_position)
         done = not missing_arrivals
         while not done:
@@ -308,11 +307,12 @@ class HeterogeneousMatching:
         pruned = Sends(sends.start[kept], sends.chunk[kept], sends.link[kept], sends.reduce[kept])
         return int((pruned.start + self.net.cost[pruned.link]).max(initial=0)), pruned
 
-    def _initial_state(self, prior: PartialSchedule, style: ChoiceStyle) -> HeterogeneousState:
+    def _initial_state(
+        self, prior: PartialSchedule, arrived: IntArray, style: ChoiceStyle
+    ) -> HeterogeneousState:
         net, demand, (nodes, chunks) = self.net, self.demand, self.shape
         destinations = net.dst[prior.sends.link].astype(np.int64)
         positions = self.chunk_position[prior.sends.chunk]
-        arrived = arrived_sends(net, prior)
         held = bit_rows(
             np.concatenate([demand.held_by, destinations[arrived]]),
             np.concatenate([self.chunk_position[demand.held], positions[arrived]]),
