@@ -32,11 +32,15 @@ from sccl.topo.symmetry.permutations import Permutation
 
 @dataclass(frozen=True, slots=True)
 class ChunkSend:
-    """A send of a chunk over a route. Its start is in units."""
+    """A send of a chunk over a route. Its start is in units.
+
+    ``reduce``: whether the chunk is a partial result, which the receiver reduces.
+    """
 
     start: int
     chunk: int
     route: int
+    reduce: bool = False
 
 
 @dataclass(frozen=True)

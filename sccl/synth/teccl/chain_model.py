@@ -13,10 +13,8 @@ from collections.abc import Collection, Sequence
 
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import IntervalVar, IntVar
-from sccl.solvers.effort import Effort
-from sccl.synth.scheduling.intervals_cpsat import IntervalModel, IntervalResult, SymmetryAction
+from sccl.synth.scheduling.intervals_cpsat import IntervalModel, SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
-from sccl.synth.teccl.demand_chains import ChainSend, is_partial_result
 
 
 class ChainModel(IntervalModel):
@@ -124,8 +122,8 @@ class ChainModel(IntervalModel):
     def _add_hints(self, sends: Sequence[ChunkSend]) -> None:
         if not sends:
             return
-        copied = {(s.chunk, s.route): s.start for s in sends if not is_partial_result(s)}
-        reduced = {(s.chunk, s.route): s.start for s in sends if is_partial_result(s)}
+        copied = {(s.chunk, s.route): s.start for s in sends if not s.reduce}
+        reduced = {(s.chunk, s.route): s.start for s in sends if s.reduce}
         problem, model = self.problem, self.model
         complete = dict.fromkeys(self._is_root, 0)
         for (chunk, route), start in reduced.items():
@@ -147,19 +145,9 @@ class ChainModel(IntervalModel):
                 if key in at:
                     model.add_hint(starts[key], at[key])
 
-    def solve(self, effort: Effort, strategy: cpsat.Strategy) -> IntervalResult:
-        """Solve the model with CP-SAT.
-
-        Raises:
-            KeyboardInterrupt: The user interrupted.
-        """
-        result = cpsat.solve(self.model, effort, strategy)
-        if not result.has_solution:
-            return IntervalResult(
-                None, result.is_infeasible, optimal=False, effort_units=result.units
-            )
-        taken = [
-            ChainSend(result.value(starts[key]), *key, reduce)
+    def _selected_sends(self, result: cpsat.Result) -> list[ChunkSend]:
+        return [
+            ChunkSend(result.value(starts[key]), *key, reduce)
             for xs, starts, reduce in (
                 (self._reduce_used, self._reduce_start, True),
                 (self.x, self.start, False),
@@ -167,9 +155,3 @@ class ChainModel(IntervalModel):
             for key, x in xs.items()
             if result.value(x)
         ]
-        return IntervalResult(
-            (*self._fixed_sends, *taken),
-            refuted=False,
-            optimal=result.is_optimal,
-            effort_units=result.units,
-        )

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from sccl.solvers.effort import Effort
 from sccl.synth.limits import INFINITE, MAX_REFINED_SENDS
-from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import ChunkSend
 from sccl.synth.teccl.chain_model import ChainModel
-from sccl.synth.teccl.demand_chains import Chain, chain_to_sends, tighten_chain
+from sccl.synth.teccl.demand_chains import Chain, tighten_chain
 from sccl.synth.teccl.phase_search import EPOCH_MODELS, PhaseSearch
 from sccl.synth.teccl.rerooting import MAX_SENDS
 
@@ -74,10 +73,6 @@ class ChainSearch(PhaseSearch):
 
     def _cutoff(self) -> int:
         return min(self.finish, self.rival_finish)
-
-    def to_sends(self) -> Sends:
-        """Return the sends as columns, with starts in ticks."""
-        return chain_to_sends(self.problem, self.sends or ())
 
     def _accept(self, sends: tuple[ChunkSend, ...]) -> None:
         super()._accept(tighten_chain(self.problem, sends))

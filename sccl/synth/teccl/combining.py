@@ -34,7 +34,7 @@ from sccl.synth.network.transfer_rows import (
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
 from sccl.synth.teccl.chain_search import ChainSearch
-from sccl.synth.teccl.demand_chains import chain_finish, chain_from_sends, chain_to_sends
+from sccl.synth.teccl.demand_chains import chain_from_sends, chain_to_sends
 from sccl.synth.teccl.direct_demands import (
     contributions_to_all,
     contributions_to_owners,
@@ -314,7 +314,7 @@ def _try_chains(
             and everywhere
         ):
             turned = reroot_chains(problem, chains.sends, units, spending.deadline_passed)
-            ticks = chain_finish(problem, turned) * problem.unit
+            ticks = problem.finish(turned) * problem.unit
             candidates.append((CombiningMethod.CHAINS, ticks, chain_to_sends(problem, turned)))
         left = spending.remaining(units)
         if left and everywhere and best.finish > chains.min_chain_time * problem.unit:

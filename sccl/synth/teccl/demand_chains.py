@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,26 +18,18 @@ from sccl.synth.scheduling.justify import ProjectSchedule
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.scheduling.serial import group_multicasts
 
-
-@dataclass(frozen=True, slots=True)
-class ChainSend(ChunkSend):
-    """A send over a route. ``reduce``: whether the receiver reduces the chunk."""
-
-    reduce: bool = False
-
-
-Chain = tuple[ChainSend, ...]
+Chain = tuple[ChunkSend, ...]
 
 
 def chain_from_sends(sends: Sends) -> Chain:
     """Return sends as a chain. Their starts are in ticks, and only their order is meaningful."""
     columns = (sends.start, sends.chunk, sends.link, sends.reduce)
-    return tuple(ChainSend(*row) for row in zip(*(c.tolist() for c in columns), strict=True))
+    return tuple(ChunkSend(*row) for row in zip(*(c.tolist() for c in columns), strict=True))
 
 
 def chain_to_sends(problem: SchedulingProblem, chain: Iterable[ChunkSend]) -> Sends:
-    """Return a chain as columns, with starts in ticks."""
-    rows = [(s.start * problem.unit, s.chunk, s.route, is_partial_result(s)) for s in chain]
+    """Return sends as columns, with starts in ticks."""
+    rows = [(s.start * problem.unit, s.chunk, s.route, s.reduce) for s in chain]
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     return Sends(
         start=table[:, 0].copy(),
@@ -45,16 +37,6 @@ def chain_to_sends(problem: SchedulingProblem, chain: Iterable[ChunkSend]) -> Se
         link=table[:, 2].astype(np.int32),
         reduce=table[:, 3].astype(np.bool_),
     ).sorted_sends()
-
-
-def chain_finish(problem: SchedulingProblem, sends: Iterable[ChunkSend]) -> int:
-    """Return the completion time of sends, in units."""
-    return max((s.start + problem.route_costs[s.route] for s in sends), default=0)
-
-
-def is_partial_result(send: ChunkSend) -> bool:
-    """Return whether a send carries a partial result."""
-    return isinstance(send, ChainSend) and send.reduce
 
 
 def tighten_chain(problem: SchedulingProblem, chain: Sequence[ChunkSend]) -> Chain:
@@ -81,7 +63,7 @@ def tighten_chain(problem: SchedulingProblem, chain: Sequence[ChunkSend]) -> Cha
     waiting = ProjectSchedule(problem, [routes for _, routes, _ in groups], needs)
     starts = waiting.forward_backward(range(len(groups)))
     return tuple(
-        ChainSend(start, chunk, route, reduce)
+        ChunkSend(start, chunk, route, reduce)
         for start, (chunk, routes, reduce) in zip(starts, groups, strict=True)
         for route in routes
     )
@@ -94,9 +76,7 @@ def _group_sends(
 
     Reductions are never multicast together with copies, so they count as separate chunks here.
     """
-    rows = [
-        ChunkSend(s.start, s.chunk + problem.chunks * is_partial_result(s), s.route) for s in chain
-    ]
+    rows = [replace(s, chunk=s.chunk + problem.chunks * s.reduce) for s in chain]
     return [
         (n % problem.chunks, routes, n >= problem.chunks)
         for _, n, routes in group_multicasts(problem, rows)

@@ -40,6 +40,7 @@ from sccl.synth.scheduling.warm_start import (
     warm_start_from_tacos,
 )
 from sccl.synth.teccl.astar import solve_rounds
+from sccl.synth.teccl.demand_chains import chain_to_sends
 from sccl.synth.teccl.epoch_search import EpochSearch
 from sccl.synth.teccl.epochs import epoch_length
 from sccl.synth.teccl.options import Options
@@ -156,14 +157,7 @@ class PhaseSearch:
 
     def to_sends(self) -> Sends:
         """Return the sends as columns, with starts in ticks."""
-        rows = [(s.start * self.problem.unit, s.chunk, s.route) for s in self.sends or ()]
-        table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-        return Sends(
-            start=table[:, 0].copy(),
-            chunk=table[:, 1].astype(np.int32),
-            link=table[:, 2].astype(np.int32),
-            reduce=np.zeros(len(rows), dtype=np.bool_),
-        ).sorted_sends()
+        return chain_to_sends(self.problem, self.sends or ())
 
     def _accept(self, sends: tuple[ChunkSend, ...]) -> None:
         before, kept = self.objective, (self.sends, self.method)

@@ -17,7 +17,7 @@ from itertools import cycle, islice
 from sccl.synth.limits import INFINITE, MAX_PLACED_SENDS, MAX_TRIES
 from sccl.synth.scheduling.justify import ProjectSchedule
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
-from sccl.synth.teccl.demand_chains import Chain, ChainSend, is_partial_result
+from sccl.synth.teccl.demand_chains import Chain
 
 MAX_SENDS = 2**12
 """Sends of chains whose roots are improved: some seconds."""
@@ -59,7 +59,7 @@ def chain_trees(problem: SchedulingProblem, chain: Sequence[ChunkSend]) -> list[
     up: list[dict[int, int]] = [{} for _ in range(problem.chunks)]
     down: list[dict[int, int]] = [{} for _ in range(problem.chunks)]
     for send in chain:
-        if is_partial_result(send):
+        if send.reduce:
             up[send.chunk][problem.src[send.route]] = send.route
         else:
             down[send.chunk][problem.dst[send.route]] = send.route
@@ -97,7 +97,7 @@ class _RootSearch:
     ) -> None:
         self.problem, self.trees, self.best = problem, trees, Chain()
         self._best_key: tuple[int, int] | None = None
-        self._start_of = {(s.chunk, s.route, is_partial_result(s)): s.start for s in chain}
+        self._start_of = {(s.chunk, s.route, s.reduce): s.start for s in chain}
         self._opposite_route: dict[int, int] = {}
         number = {(s, d): w for w, (s, d) in enumerate(zip(problem.src, problem.dst, strict=True))}
         for path, (src, dst) in enumerate(zip(problem.src, problem.dst, strict=True)):
@@ -286,7 +286,7 @@ class _RootSearch:
         if self._best_key is not None and key >= self._best_key:
             return False
         chain = tuple(
-            ChainSend(start, chunk, task.route, task.reduce)
+            ChunkSend(start, chunk, task.route, task.reduce)
             for start, (chunk, task) in zip(placed, rows, strict=True)
         )
         if not self._is_exchange_valid(trees, chain):

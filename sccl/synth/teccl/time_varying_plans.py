@@ -29,8 +29,9 @@ from sccl.synth.common.contract import Notify, Request
 from sccl.synth.limits import EFFORT_PARTS, INFINITE, MAX_MODEL, MIN_SHARE, STEP_EFFORT
 from sccl.synth.network.bandwidth_files import bandwidth_from_wire
 from sccl.synth.network.transfers import Sends
-from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
+from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import serial_schedule
+from sccl.synth.scheduling.warm_start import schedule_to_sends
 from sccl.synth.teccl.combining import CombiningChoice
 from sccl.synth.teccl.epochs import epoch_length
 from sccl.synth.teccl.options import Options
@@ -232,10 +233,11 @@ class VaryingBandwidthSearch:
 
 def _reschedule(problem: SchedulingProblem, plan: Schedule) -> Schedule | None:
     """Place the sends of a plan in their order at varying bandwidth. None: it never ends."""
-    rows = _plan_sends(problem, plan)
-    exact = serial_schedule(problem, [send for send, _ in rows], 0)
+    exact = serial_schedule(problem, schedule_to_sends(problem, plan), 0)
     if problem.finish(exact) >= INFINITE:
         return None
+    messages = range(len(exact)) if plan.message is None else plan.message.tolist()
+    last_reduces = dict(zip(messages, plan.reduce.tolist(), strict=True))  # of the last hop
     table = np.array([(s.start, s.chunk, s.route) for s in exact], dtype=np.int64).reshape(-1, 3)
     hops = schedule_rows(
         problem,
@@ -243,23 +245,8 @@ def _reschedule(problem: SchedulingProblem, plan: Schedule) -> Schedule | None:
             start=table[:, 0].copy(),
             chunk=table[:, 1].astype(np.int32),
             link=table[:, 2].astype(np.int32),
-            reduce=np.array([reduces for _, reduces in rows], dtype=np.bool_),
+            reduce=np.array(list(last_reduces.values()), dtype=np.bool_),
         ),
     )
     assert hops is not None
     return replace(plan, topology=problem.topology, **hops._asdict())
-
-
-def _plan_sends(problem: SchedulingProblem, plan: Schedule) -> list[tuple[ChunkSend, bool]]:
-    """Return the sends of a plan over routes, and whether each receiver reduces the chunk."""
-    columns = (plan.start, plan.chunk, plan.link, plan.reduce)
-    rows = list(zip(*(column.tolist() for column in columns), strict=True))
-    messages = range(len(rows)) if plan.message is None else plan.message.tolist()
-    of_message: dict[int, list[tuple[int, int, int, bool]]] = {}
-    for message, row in zip(messages, rows, strict=True):
-        of_message.setdefault(message, []).append(row)
-    number = {route: path for path, route in enumerate(problem.route_links)}
-    return [
-        (ChunkSend(hops[0][0], hops[0][1], number[tuple(hop[2] for hop in hops)]), hops[-1][3])
-        for hops in of_message.values()
-    ]

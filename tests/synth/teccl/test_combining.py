@@ -26,7 +26,7 @@ from sccl.synth.common.contract import Request
 from sccl.synth.common.reduction import reduce_request
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
-from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import BusyIntervals, ResourceTimeline, serial_schedule
 from sccl.synth.teccl import chain_search, combining, direct_demands, phase_search
 from sccl.synth.teccl.chain_model import ChainModel
@@ -38,7 +38,7 @@ from sccl.synth.teccl.combining import (
     assemble_phases,
     improve_combining,
 )
-from sccl.synth.teccl.demand_chains import ChainSend, chain_finish, chain_to_sends, tighten_chain
+from sccl.synth.teccl.demand_chains import chain_to_sends, tighten_chain
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phase_search import PhaseSearch, ProgressListeners, build_phase
 from sccl.synth.teccl.rerooting import reroot_chains
@@ -93,7 +93,7 @@ def test_reductions_are_valid_and_respect_the_bound(data: st.DataObject) -> None
 @st.composite
 def one_by_one(
     draw: st.DrawFn, posed: SchedulingProblem, *, owned: bool = False
-) -> list[ChainSend]:
+) -> list[ChunkSend]:
     """Return chains of random trees into random roots, and out of these, one send at a time.
 
     Args:
@@ -115,7 +115,7 @@ def one_by_one(
     sends, at = [], 0
     while any(queues):
         chunk, way, reduce = draw(st.sampled_from([q for q in queues if q])).pop(0)
-        sends.append(ChainSend(at, chunk, way, reduce))
+        sends.append(ChunkSend(at, chunk, way, reduce))
         at += posed.route_costs[way]
     return sends
 
@@ -162,18 +162,18 @@ def test_over_links_alone_chains_placed_again_are_never_later(data: st.DataObjec
     posed = build_problem(topology, named_spec("allgather", topology.ranks).at(1), clock)
     sends = data.draw(one_by_one(posed))
     chain = tighten_chain(posed, sends)
-    assert chain_finish(posed, chain) <= chain_finish(posed, sends)
+    assert posed.finish(chain) <= posed.finish(sends)
     again = tighten_chain(posed, chain)
-    assert chain_finish(posed, again) <= chain_finish(posed, chain)
+    assert posed.finish(again) <= posed.finish(chain)
     told = [sorted((s.chunk, s.route, s.reduce) for s in of) for of in (sends, again)]
     assert told[0] == told[1]
     turned = reroot_chains(posed, again, 1.0, lambda: False)
-    assert chain_finish(posed, turned) <= chain_finish(posed, again)
+    assert posed.finish(turned) <= posed.finish(again)
     for one in (again, turned):
         check_chain(posed, one)
 
 
-def check_chain(posed: SchedulingProblem, sends: Sequence[ChainSend]) -> None:
+def check_chain(posed: SchedulingProblem, sends: Sequence[ChunkSend]) -> None:
     """Check that chains are an allreduce that finishes when they say."""
     topology, clock = posed.topology, posed.clock
     whole = CombinedSchedule(
@@ -183,7 +183,7 @@ def check_chain(posed: SchedulingProblem, sends: Sequence[ChainSend]) -> None:
         posed,
         posed.crossings,
         posed.size,
-        chain_finish(posed, sends) * posed.unit,
+        posed.finish(sends) * posed.unit,
         chain_to_sends(posed, sends),
         is_multicast=False,
         lower_bound=Fraction(0),
@@ -265,7 +265,7 @@ def test_model_of_chains_finds_the_best_of_all(data: st.DataObject) -> None:
     found = model.solve(Effort(units=20.0), phase_search.STRATEGY)
     assert found.sends is not None
     assert found.optimal
-    finish = chain_finish(posed, found.sends)
+    finish = posed.finish(found.sends)
     assert finish == soonest(posed, count, finish + 1)
 
 
@@ -301,7 +301,7 @@ def test_symmetric_chains_are_images_of_one() -> None:
     assert found.sends is not None
     chain = action.images(found.sends)
     assert len(chain) == 4 * 2 * 3
-    assert sum(isinstance(s, ChainSend) and s.reduce for s in chain) == 12
+    assert sum(s.reduce for s in chain) == 12
 
 
 def test_equal_seeds_give_equal_results() -> None:
