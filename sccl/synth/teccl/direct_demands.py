@@ -109,11 +109,8 @@ def schedule_direct(
         copies: Sends of the results, each chunk from its reducing rank. Copies of one chunk with a
             common first part of their routes are sent one by one.
     """
-    paths = _shortest_paths(problem, contributions)
-    if (
-        sum(map(len, paths)) > MAX_PLACED_SENDS
-        or _max_busy_units(problem, paths) * problem.unit >= limit
-    ):
+    paths, max_load = _shortest_paths(problem, contributions)
+    if sum(map(len, paths)) > MAX_PLACED_SENDS or max_load * problem.unit >= limit:
         return None
     hops: list[_MessageHop] = []
     comes: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
@@ -193,8 +190,11 @@ def _to_columns(
 
 def _shortest_paths(
     problem: SchedulingProblem, contributions: Sequence[Contribution]
-) -> list[list[int]]:
-    """Return the path of each contribution: the least loaded one of the shortest, in order."""
+) -> tuple[list[list[int]], int]:
+    """Return the path of each contribution: the least loaded one of the shortest, in order.
+
+    Also return the largest busy time of a resource, a lower bound on the completion time, units.
+    """
     far, load, paths = problem.distances_of(0).tolist(), [0] * len(problem.capacity), []
     for _, src, goal in contributions:
         path, rank = list[int](), src
@@ -210,23 +210,12 @@ def _shortest_paths(
             path.append(route)
             rank = problem.dst[route]
         paths.append(path)
-    return paths
+    busy = (of // capacity for of, capacity in zip(load, problem.capacity, strict=True))
+    return paths, max(busy, default=0)
 
 
 def _route_load(problem: SchedulingProblem, load: Sequence[int], route: int) -> float:
     return max(
         (load[h.resource] + h.busy * h.demand) / problem.capacity[h.resource]
         for h in problem.route_uses[route]
-    )
-
-
-def _max_busy_units(problem: SchedulingProblem, paths: Iterable[Sequence[int]]) -> int:
-    """Return the largest busy time of a resource, a lower bound on the completion time, units."""
-    load = [0] * len(problem.capacity)
-    for path in paths:
-        for route in path:
-            for hop in problem.route_uses[route]:
-                load[hop.resource] += hop.busy * hop.demand
-    return max(
-        (of // capacity for of, capacity in zip(load, problem.capacity, strict=True)), default=0
     )

@@ -25,7 +25,7 @@ from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
-from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.limits import EFFORT_PARTS, INFINITE, MAX_MODEL, MIN_SHARE, STEP_EFFORT
 from sccl.synth.network.bandwidth_files import bandwidth_from_wire
 from sccl.synth.network.transfers import Sends
@@ -56,7 +56,6 @@ class VaryingBandwidthSearch:
         options: Options of TE-CCL.
         effort: The budget.
         notify: Receiver of events about the best schedule.
-        on_improvement: Called with the best completion time and its lower bound, microseconds.
         plan_function: Planner at constant bandwidth, or in epochs.
     """
 
@@ -64,7 +63,6 @@ class VaryingBandwidthSearch:
     options: Options
     effort: Effort
     notify: Notify
-    on_improvement: Callable[[float, float], None]
     plan_function: PlanFunction
 
     def __post_init__(self) -> None:
@@ -187,7 +185,7 @@ class VaryingBandwidthSearch:
     def _accept_if_better(self, result: Solution) -> bool:
         if self._result is None or result.objective < self._result.objective:
             self._result = result
-            self.on_improvement(float(result.objective), float(self._lower_bound))
+            self.notify(SearchProgress(float(result.objective), float(self._lower_bound)))
             return True
         return False
 

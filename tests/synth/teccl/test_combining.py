@@ -23,7 +23,7 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.common.reduction import reduce_request
+from sccl.synth.common.reduction import Phase, reduce_request
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
@@ -34,13 +34,12 @@ from sccl.synth.teccl.combining import (
     CombinedSchedule,
     CombiningChoice,
     CombiningMethod,
-    CombiningRequest,
     assemble_phases,
     improve_combining,
 )
 from sccl.synth.teccl.demand_chains import chain_to_sends, tighten_chain
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phase_search import PhaseSearch, ProgressListeners, build_phase
+from sccl.synth.teccl.phase_search import PhaseSearch, build_phase
 from sccl.synth.teccl.rerooting import reroot_chains
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
@@ -48,7 +47,6 @@ from tests.kit.schedule_executor import executes_correctly
 from tests.kit.strategies import topologies, unequal
 
 TECCL = registry.load("teccl")
-QUIET = ProgressListeners(lambda *_: None, lambda *_: None)
 
 machines = (
     unequal()
@@ -126,11 +124,10 @@ def phased(draw: st.DrawFn, topology: Topology) -> tuple[CombinedSchedule, Phase
     spec, size = named_spec("allreduce", topology.ranks), draw(st.sampled_from([1000, 1 << 20]))
     request, collective = Request(topology, spec, size), spec.at(spec.unit)
     bytes_, found = -(-size // topology.ranks), []
-    for machine in (topology.reversed(), topology):
+    for machine, is_backwards in ((topology.reversed(), True), (topology, False)):
         told = Options(model="astar")  # which begins with nothing
-        phase = build_phase(
-            machine, dual_of(spec).spec, told, bytes_, effort=Effort(units=0.1), listeners=QUIET
-        )
+        reduced = Phase(machine, dual_of(spec).spec, bytes_, is_backwards)
+        phase = build_phase(reduced, told, Effort(units=0.1), lambda _: None)
         sends = [s for s in draw(one_by_one(phase.problem, owned=True)) if not s.reduce]
         found.append(
             replace(phase, sends=serial_schedule(phase.problem, sends, 0), options=Options())
@@ -145,8 +142,8 @@ def test_no_way_is_taken_that_is_later_than_phase_by_phase(data: st.DataObject) 
     strict, last = data.draw(phased(topology))
     finish = {"phases": strict.finish}
     for how in ("reversal", "auto"):
-        asked = CombiningRequest(last, how, QUIET, lambda _: None)
-        whole, ended = improve_combining(strict, asked, EffortMeter(Effort(units=0.2)), 0.2)
+        last = replace(last, options=Options(combine=how))
+        whole, _, ended = improve_combining(strict, last, EffortMeter(Effort(units=0.2)), 0.2)
         plan = whole.to_result().plan
         assert isinstance(plan, Schedule)
         assert (str(ended), violations(plan), plan.finish) == ("", [], whole.finish)
