@@ -31,7 +31,7 @@ NOT_TUNED = {
     "taccl/planner.py": {"DEFAULT_UNITS"},
     "tacos/expanded_network.py": {"BUSY", "IDLE", "READY", "BLOCKED", "HEADS_PER_KIND"},
     "tacos/matching_uniform.py": {"UNSATISFIED", "ROUND", "LOG_LENGTH"},
-    "tacos/transversal_matching.py": {"NOT_HELD", "MAX_LINKS"},
+    "tacos/tail_rematching.py": {"NOT_HELD", "MAX_LINKS"},
 }
 """Numbers of formats, memory layouts, NCCL, and papers, defaults of options, and a seed.
 

@@ -31,15 +31,14 @@ from sccl.synth.network.transfer_rows import (
 )
 from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
-from sccl.synth.teccl.chain_search import ChainSearch
-from sccl.synth.teccl.demand_chains import chain_from_sends, chain_to_sends
+from sccl.synth.teccl.chains import ChainSearch, chain_from_sends
 from sccl.synth.teccl.direct_demands import (
     contributions_to_all,
     contributions_to_owners,
     schedule_direct,
 )
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phase_search import EPOCH_MODELS, PhaseSearch
+from sccl.synth.teccl.phase_search import EPOCH_MODELS, PhaseSearch, to_columns
 from sccl.synth.teccl.rerooting import reroot_chains
 from sccl.synth.teccl.time_varying_problem import schedule_rows
 
@@ -297,7 +296,7 @@ def _try_chains(
         ):
             turned = reroot_chains(problem, chains.sends, units, spending.deadline_passed)
             ticks = problem.finish(turned) * problem.unit
-            candidates.append((CombiningMethod.CHAINS, ticks, chain_to_sends(problem, turned)))
+            candidates.append((CombiningMethod.CHAINS, ticks, to_columns(problem, turned)))
         left = spending.remaining(units)
         if left and everywhere and best.finish > chains.min_chain_time * problem.unit:
             chains.improve_before(min(ticks for _, ticks, _ in candidates) // problem.unit, left)

@@ -6,7 +6,7 @@ one after the other (:mod:`sccl.collectives.duals`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
@@ -41,13 +41,11 @@ from sccl.synth.scheduling.warm_start import (
     warm_start_from_tacos,
 )
 from sccl.synth.teccl.astar import solve_rounds
-from sccl.synth.teccl.demand_chains import chain_to_sends
 from sccl.synth.teccl.epoch_search import EpochSearch
 from sccl.synth.teccl.epochs import epoch_length
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
 from sccl.synth.teccl.time_varying_epochs import build_varying_epochs
-from sccl.synth.teccl.time_varying_problem import with_varying_bandwidth
+from sccl.synth.teccl.time_varying_problem import varying_lower_bound, with_varying_bandwidth
 
 _MAX_GROUPS = 3
 """Groups of symmetries that are tried, the largest ones. Each takes a part of the budget."""
@@ -154,7 +152,7 @@ class PhaseSearch:
 
     def to_sends(self) -> Sends:
         """Return the sends as columns, with starts in ticks."""
-        return chain_to_sends(self.problem, self.sends or ())
+        return to_columns(self.problem, self.sends or ())
 
     def _accept(self, sends: tuple[ChunkSend, ...]) -> None:
         before, kept = self.objective, (self.sends, self.method)
@@ -300,6 +298,18 @@ class PhaseSearch:
         spare = self.objective - 1 - self.problem.weighted_sum(self.earliest_finishes)
         pairs = zip(self.earliest_finishes, self.problem.priorities, strict=True)
         return max(lower_bound + spare // priority for lower_bound, priority in pairs)
+
+
+def to_columns(problem: SchedulingProblem, sends: Iterable[ChunkSend]) -> Sends:
+    """Return sends as columns, with starts in ticks."""
+    rows = [(s.start * problem.unit, s.chunk, s.route, s.reduce) for s in sends]
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    return Sends(
+        start=table[:, 0].copy(),
+        chunk=table[:, 1].astype(np.int32),
+        link=table[:, 2].astype(np.int32),
+        reduce=table[:, 3].astype(np.bool_),
+    ).sorted_sends()
 
 
 def build_phase(reduced: Phase, options: Options, effort: Effort, notify: Notify) -> PhaseSearch:

@@ -23,7 +23,7 @@ from sccl.synth.teccl.epochs import (
     resource_span,
     switch_links,
 )
-from sccl.synth.teccl.time_varying_bounds import latest_arrival
+from sccl.synth.teccl.time_varying_problem import latest_arrival
 
 _Departure = tuple[int | None, tuple[EpochSpan, ...]]
 """The delay of a chunk (None if it never arrives), and its uses of resources."""

@@ -36,8 +36,11 @@ from sccl.synth.teccl.combining import CombiningChoice
 from sccl.synth.teccl.epochs import epoch_length
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phase_search import ScheduleOrigin
-from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
-from sccl.synth.teccl.time_varying_problem import schedule_rows, with_varying_bandwidth
+from sccl.synth.teccl.time_varying_problem import (
+    schedule_rows,
+    varying_lower_bound,
+    with_varying_bandwidth,
+)
 
 _MAX_BOUND_MULTIPLE = 100
 """Multiple of the bound until which bandwidth is averaged, if the plan at full bandwidth never

@@ -28,8 +28,8 @@ from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import BusyIntervals, ResourceTimeline, serial_schedule
-from sccl.synth.teccl import chain_search, combining, direct_demands, phase_search
-from sccl.synth.teccl.chain_model import ChainModel
+from sccl.synth.teccl import chains, combining, direct_demands, phase_search
+from sccl.synth.teccl.chains import ChainModel, tighten_chain
 from sccl.synth.teccl.combining import (
     CombinedSchedule,
     CombiningChoice,
@@ -37,9 +37,8 @@ from sccl.synth.teccl.combining import (
     assemble_phases,
     improve_combining,
 )
-from sccl.synth.teccl.demand_chains import chain_to_sends, tighten_chain
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phase_search import PhaseSearch, build_phase
+from sccl.synth.teccl.phase_search import PhaseSearch, build_phase, to_columns
 from sccl.synth.teccl.rerooting import reroot_chains
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
@@ -181,7 +180,7 @@ def check_chain(posed: SchedulingProblem, sends: Sequence[ChunkSend]) -> None:
         posed.crossings,
         posed.size,
         posed.finish(sends) * posed.unit,
-        chain_to_sends(posed, sends),
+        to_columns(posed, sends),
         is_multicast=False,
         lower_bound=Fraction(0),
         scope="",
@@ -335,7 +334,7 @@ def test_interrupt_keeps_the_best_by_then(at: str, monkeypatch: pytest.MonkeyPat
     if at == "direct":
         monkeypatch.setattr(combining, "schedule_direct", interrupted)
     else:
-        monkeypatch.setattr(chain_search.ChainSearch, "improve_before", interrupted)
+        monkeypatch.setattr(chains.ChainSearch, "improve_before", interrupted)
     dgx1 = resolve_topology("dgx1")
     outcome = registry.plan(
         TECCL, Request(dgx1, named_spec("allreduce", 8), 10**6), None, Effort(units=0.1)
