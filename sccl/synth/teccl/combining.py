@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -30,11 +30,10 @@ from sccl.synth.network.transfer_rows import (
     reverse_routes,
 )
 from sccl.synth.network.transfers import Sends
-from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.teccl.chains import ChainSearch, chain_from_sends
 from sccl.synth.teccl.direct_demands import (
-    contributions_to_all,
-    contributions_to_owners,
+    contributions_to,
     schedule_direct,
 )
 from sccl.synth.teccl.options import Options
@@ -246,28 +245,24 @@ def _try_direct(
     if len(best.crossings) > 1:  # direct demands support only chunks of one size
         return best, how
     spread = best.allgather
-    problem = _allgather_problem(best) if spread is None else last.problem
-    copies = () if spread is None else last.sends or ()
-    tries = [(CombiningMethod.DIRECT, contributions_to_owners(best.collective, spread), copies)]
-    if spread is not None:
-        tries.append((CombiningMethod.GATHERED, contributions_to_all(best.collective), ()))
-    for by, contributions, after in tries:
-        direct_sends = schedule_direct(problem, contributions, best.finish, after)
-        if direct_sends is not None:
-            best = replace(
-                best,
-                finish=direct_sends.finish_ticks,
-                sends=direct_sends.sends,
-                message=direct_sends.message,
-            )
-            how = by
+    problem, goals = last.problem, best.collective.destinations
+    tries: list[tuple[CombiningMethod, Callable[[int], Iterable[int]], Iterable[ChunkSend]]]
+    if spread is None:
+        allgather = named_spec("allgather", best.topology.ranks).at(1)
+        problem = build_problem(best.topology, allgather, best.clock)
+        tries = [(CombiningMethod.DIRECT, goals, ())]
+    else:
+        tries = [
+            (CombiningMethod.DIRECT, spread.holders, last.sends or ()),
+            (CombiningMethod.GATHERED, goals, ()),
+        ]
+    for by, reducing_ranks, after in tries:
+        contributions = contributions_to(best.collective, reducing_ranks)
+        direct = schedule_direct(problem, contributions, best.finish, after)
+        if direct is not None:
+            (finish, sends, message), how = direct, by
+            best = replace(best, finish=finish, sends=sends, message=message)
     return best, how
-
-
-def _allgather_problem(best: CombinedSchedule) -> SchedulingProblem:
-    """Return an allgather on the machine, with chunks of the same size."""
-    ranks = best.topology.ranks
-    return build_problem(best.topology, named_spec("allgather", ranks).at(1), best.clock)
 
 
 def _try_chains(

@@ -10,8 +10,7 @@ small.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,52 +22,24 @@ from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.justify import ProjectSchedule
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 
-
-@dataclass(frozen=True, slots=True)
-class DirectSchedule:
-    """A schedule of direct demands.
-
-    Attributes:
-        finish_ticks: Completion time, ticks.
-        sends: Sends over routes.
-        message: Message of each send, shape (sends,).
-    """
-
-    finish_ticks: int
-    sends: Sends
-    message: NDArray[np.int32]
-
-
 Contribution = tuple[int, int, int]
 """(chunk, who contributes, who reduces)."""
 
 
-def contributions_to_owners(
-    collective: Collective, spread: Collective | None = None
+def contributions_to(
+    collective: Collective, goals: Callable[[int], Iterable[int]]
 ) -> list[Contribution]:
-    """Return the contributions of a combining collective in which one rank wants each chunk.
+    """Return the contributions of a combining collective.
 
     Args:
         collective: The combining collective.
-        spread: The following allgather of an allreduce, in which one rank holds each chunk. None:
-            the collective has one phase.
+        goals: Function that returns the ranks that reduce a chunk.
     """
-    contributions = []
-    for chunk in range(collective.num_chunks):
-        goal = min(collective.destinations(chunk) if spread is None else spread.holders(chunk))
-        contributions += [
-            (chunk, int(r), int(goal)) for r in collective.holders(chunk) if r != goal
-        ]
-    return sorted(contributions)
-
-
-def contributions_to_all(collective: Collective) -> list[Contribution]:
-    """Return the contributions to all ranks that want a chunk."""
     return [
         (chunk, src, dst)
         for chunk in range(collective.num_chunks)
         for src in sorted(map(int, collective.holders(chunk)))
-        for dst in sorted(map(int, collective.destinations(chunk)))
+        for dst in sorted(map(int, goals(chunk)))
         if src != dst
     ]
 
@@ -99,8 +70,11 @@ def schedule_direct(
     contributions: Sequence[Contribution],
     limit: int,
     copies: Iterable[ChunkSend] = (),
-) -> DirectSchedule | None:
+) -> tuple[int, Sends, NDArray[np.int32]] | None:
     """Return a schedule that finishes before a limit. None: no such schedule is known.
+
+    A schedule consists of its completion time in ticks, its sends over routes, and the message of
+    each send, shape (sends,).
 
     Args:
         problem: Allgather on the machine, with chunks of the same size.
@@ -138,7 +112,7 @@ def schedule_direct(
 
 def _place_hops(
     problem: SchedulingProblem, hops: Sequence[_MessageHop], limit: int
-) -> DirectSchedule | None:
+) -> tuple[int, Sends, NDArray[np.int32]] | None:
     """Return the first valid of two placements, justified or in order. None: neither is valid."""
     waiting = ProjectSchedule(
         problem, [(hop.route,) for hop in hops], [hop.predecessors for hop in hops]
@@ -148,7 +122,7 @@ def _place_hops(
     for placement in (waiting.forward_backward(starts), starts):
         ticks = waiting.finish(placement) * problem.unit
         if ticks < limit and _is_contribution_first(problem, hops, placement):
-            return DirectSchedule(ticks, *_to_columns(problem, hops, placement))
+            return ticks, *_to_columns(problem, hops, placement)
     return None
 
 
