@@ -30,8 +30,8 @@ NOT_TUNED = {
     "taccl/parallel_schedule.py": {"_ARRIVAL", "_CHECK"},
     "taccl/planner.py": {"DEFAULT_UNITS"},
     "tacos/expanded_network.py": {"BUSY", "IDLE", "READY", "BLOCKED", "HEADS_PER_KIND"},
-    "tacos/matching_uniform_loops.py": {"UNSATISFIED", "ROUND", "LOG_LENGTH"},
-    "tacos/transversal_matching.py": {"NOT_HELD", "MAX_LINKS"},
+    "tacos/matching_uniform.py": {"UNSATISFIED", "ROUND", "LOG_LENGTH"},
+    "tacos/tail_rematching.py": {"NOT_HELD", "MAX_LINKS"},
 }
 """Numbers of formats, memory layouts, NCCL, and papers, defaults of options, and a seed.
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 import pytest
 
 from sccl.synth.packing.by_steps import round_steps
-from sccl.synth.tacos import local_improvement
+from sccl.synth.tacos import restarts
 
 
 @contextmanager
 def small_tacos_budget() -> Iterator[None]:
     """Let TACOS improve its schedules with a tenth of its usual budget."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_improvement, "SENDS_PER_UNIT", local_improvement.SENDS_PER_UNIT // 10)
+        patch.setattr(restarts, "SENDS_PER_UNIT", restarts.SENDS_PER_UNIT // 10)
         yield
 
 

@@ -307,18 +307,19 @@ class IntervalModel:
             return IntervalResult(
                 None, result.is_infeasible, optimal=False, effort_units=result.units
             )
-        taken = [
+        sends = (*self._fixed_sends, *self._selected_sends(result))
+        return IntervalResult(
+            sends, refuted=False, optimal=result.is_optimal, effort_units=result.units
+        )
+
+    def _selected_sends(self, result: cpsat.Result) -> Iterable[ChunkSend]:
+        """Return the sends of a solution, without useless ones, which cost nothing in the model."""
+        selected = [
             ChunkSend(result.value(self.start[key]), *key)
             for key, x in self.x.items()
             if result.value(x)
         ]
-        sends = (
-            *self._fixed_sends,
-            *prune_sends(self.problem, taken),
-        )  # useless sends cost nothing in the model
-        return IntervalResult(
-            sends, refuted=False, optimal=result.is_optimal, effort_units=result.units
-        )
+        return prune_sends(self.problem, selected)
 
 
 def _inverse_permutation(image: Sequence[int]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from sccl.synth.limits import MAX_PASSES
@@ -49,20 +49,22 @@ class ProjectSchedule:
         assert self.problem.has_uniform_chunks  # justification supports only one size
 
     @cached_property
-    def _uses(self) -> list[list[ResourceUse]]:
-        return [
-            list(
-                {
-                    h.multicast_group: h for path in paths for h in self.problem.route_uses[path]
-                }.values()
-            )
-            for paths in self.routes
-        ]
+    def _uses(self) -> list[Sequence[ResourceUse]]:
+        return self._uses_together(self.problem.route_uses)
 
     @cached_property
-    def _reversed_uses(self) -> list[list[ResourceUse]]:
+    def _reversed_uses(self) -> list[Sequence[ResourceUse]]:
         """Return the uses of each send, relative to its end, in reversed time."""
-        return [[replace(h, offset=-h.offset - h.busy) for h in uses] for uses in self._uses]
+        return self._uses_together(self.problem.reversed_uses)
+
+    def _uses_together(self, uses: Sequence[Sequence[ResourceUse]]) -> list[Sequence[ResourceUse]]:
+        """Return the uses of each send, one for each multicast group."""
+        return [
+            uses[paths[0]]
+            if len(paths) == 1
+            else list({h.multicast_group: h for path in paths for h in uses[path]}.values())
+            for paths in self.routes
+        ]
 
     @cached_property
     def _successors(self) -> list[list[tuple[int, int]]]:
@@ -135,9 +137,11 @@ class ProjectSchedule:
         held, cost = _empty_timelines(self.problem), self.problem.route_costs
         times = list(earliest)
         for send in order:
-            soonest = max((times[needed] + cost[path] for needed, path in needs[send]), default=0)
-            times[send] = earliest_common_fit(held, uses[send], max(times[send], soonest))
-            reserve_uses(held, uses[send], times[send])
+            time = times[send]
+            for needed, path in needs[send]:
+                time = max(time, times[needed] + cost[path])
+            times[send] = time = earliest_common_fit(held, uses[send], time)
+            reserve_uses(held, uses[send], time)
         return times
 
 

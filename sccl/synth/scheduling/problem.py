@@ -32,11 +32,15 @@ from sccl.topo.symmetry.permutations import Permutation
 
 @dataclass(frozen=True, slots=True)
 class ChunkSend:
-    """A send of a chunk over a route. Its start is in units."""
+    """A send of a chunk over a route. Its start is in units.
+
+    ``reduce``: whether the chunk is a partial result, which the receiver reduces.
+    """
 
     start: int
     chunk: int
     route: int
+    reduce: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,11 @@ class SchedulingProblem:
     def route_uses(self) -> tuple[tuple[ResourceUse, ...], ...]:
         """Return the use of resources by a chunk of the smallest size on each route."""
         return self.uses[0]
+
+    @cached_property
+    def reversed_uses(self) -> list[list[ResourceUse]]:
+        """Return ``route_uses`` relative to the end of the send, in reversed time."""
+        return [[replace(h, offset=-h.offset - h.busy) for h in of] for of in self.route_uses]
 
     def costs_of_chunk(self, chunk: int) -> tuple[int, ...]:
         """Return the cost of each route for a chunk."""

@@ -1,8 +1,7 @@
 """Shared functions of the compiled loops: random numbers, and chunks as bits of 64-bit words.
 
 Integers are unsigned: Numba checks each signed index for negative values, and converts a sum of
-both kinds to float. Numba's cache notices changes only in a function's own file: cached code of
-loops that call these functions is stale if only this file changes.
+both kinds to float.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ Transfers over links of one cost end in the order of their starts. So the log it
 each cost. A queue has three heads: the next transfer whose link becomes free, the next one that
 arrives, and the next one that releases its budgets. With few costs this is faster than a heap of
 all links.
+
+A matching can continue from a tick of another one (:class:`PartialSchedule`). Then earlier
+transfers are kept.
 """
 
 from __future__ import annotations
@@ -17,13 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled
+from sccl.compiled import compiled, compiled_in_place
 from sccl.core.arrays import IntArray, UInt64Array
 from sccl.synth.limits import INFINITE
 from sccl.synth.network.arrays import NetworkArrays
-from sccl.synth.tacos.bitsets import ONE, ZERO, random_state
-
-TWO = np.uint64(2)
+from sccl.synth.network.transfers import Sends
+from sccl.synth.tacos.bitsets import ONE, ZERO, random_below, random_state
 
 HEADS_PER_KIND = 4
 """Number of entries of each kind in ``NetworkState.queue_heads``: three heads and the tail."""
@@ -72,16 +74,10 @@ class NetworkState(NamedTuple):
     after: UInt64Array
     queue_heads: UInt64Array
 
-    def with_log_capacity(self, sends: int) -> NetworkState:
-        """Return a copy whose log has room for a number of transfers."""
-        extra = max(sends - len(self.when), 0)
+    def with_double_log(self) -> NetworkState:
+        """Return a copy whose log has room for twice as many transfers."""
         columns = {name: getattr(self, name) for name in ("when", "link", "chunk", "after")}
-        return self._replace(
-            **{
-                name: np.r_[column, np.zeros(extra, column.dtype)]
-                for name, column in columns.items()
-            }
-        )
+        return self._replace(**{k: np.r_[of, np.zeros_like(of)] for k, of in columns.items()})
 
 
 def initial_state(
@@ -113,6 +109,36 @@ def initial_state(
         after=np.zeros(log_capacity, dtype=np.uint64),
         queue_heads=np.zeros(HEADS_PER_KIND * len(net.busy), dtype=np.uint64),
     )
+
+
+@compiled_in_place
+def pop_ready_link(state: NetworkState, queue: Any) -> Any:
+    """Remove a random link from the ready links of a kind and turn. It becomes idle."""
+    ready, first, count = state.ready, state.ready_first[queue], state.ready_count
+    entry = first + random_below(state.random, count[queue])
+    link = ready[entry]
+    count[queue] -= ONE
+    ready[entry] = ready[first + count[queue]]
+    state.link_status[link] = IDLE
+    return link
+
+
+@compiled_in_place
+def has_budget(state: NetworkState, net: NetworkArrays, link: Any) -> bool:
+    """Return whether a link's share of its budgets is free. If it is not, the link is blocked."""
+    for use in range(net.pipes_first[link], net.pipes_first[link + ONE]):
+        if state.budget_free[net.pipes[use]] < net.weight[use]:
+            state.link_status[link] = BLOCKED
+            return False
+    return True
+
+
+@compiled_in_place
+def occupy_link(state: NetworkState, net: NetworkArrays, link: Any) -> None:
+    """Make a link busy, and take its share of its budgets."""
+    state.link_status[link] = BUSY
+    for use in range(net.pipes_first[link], net.pipes_first[link + ONE]):
+        state.budget_free[net.pipes[use]] -= net.weight[use]
 
 
 @compiled
@@ -245,3 +271,83 @@ def advance_time(state: NetworkState, net: NetworkArrays, arrived: UInt64Array) 
             heads[HEADS_PER_KIND * kind + HEADS_PER_KIND - 1] = ZERO
     arrived[index] = np.uint64(len(kinds))
     return bool(now < INFINITE)
+
+
+class PartialSchedule(NamedTuple):
+    """The starting point of a matching.
+
+    Attributes:
+        sends: Transfers that start before ``tick``, by their start.
+        tick: The tick from which the matching continues.
+        limit: See :class:`NetworkState`.
+    """
+
+    sends: Sends
+    tick: int
+    limit: int
+
+
+def empty_schedule(limit: int = INFINITE) -> PartialSchedule:
+    """Return a starting point without kept transfers."""
+    empty = np.zeros(0, dtype=np.int64)
+    link = empty.astype(np.int32)
+    return PartialSchedule(Sends(empty, link, link, empty.astype(np.bool_)), 0, limit)
+
+
+def schedule_before(sends: Sends, tick: int, limit: int) -> PartialSchedule:
+    """Return a starting point that keeps all transfers that begin before a tick."""
+    first = int(np.searchsorted(sends.start, tick))
+    kept = Sends(sends.start[:first], sends.chunk[:first], sends.link[:first], sends.reduce[:first])
+    return PartialSchedule(kept, tick, limit)
+
+
+def arrived_sends(net: NetworkArrays, prior: PartialSchedule) -> IntArray:
+    """Return the indices of the kept transfers that have arrived by the tick."""
+    kind = net.kind[prior.sends.link].astype(np.int64)
+    return np.flatnonzero(prior.sends.start + (net.busy + net.lag)[kind] <= prior.tick)
+
+
+def resume_from(
+    traffic: NetworkState, net: NetworkArrays, prior: PartialSchedule, position: IntArray
+) -> None:
+    """Restore the state of all links at the tick, and start the log with the kept transfers.
+
+    Args:
+        traffic: The state to change, without transfers. The number of missing arrivals remains.
+        net: The machine.
+        prior: The kept transfers, and the tick.
+        position: Number of each chunk in the log.
+    """
+    kept, tick, count = prior.sends, prior.tick, len(prior.sends.start)
+    link, kind = kept.link.astype(np.int64), net.kind[kept.link].astype(np.int64)
+    traffic.now[0], traffic.limit[0], traffic.remaining[1] = tick, prior.limit, count
+    if not count:
+        return
+    traffic.when[:count], traffic.link[:count] = kept.start, link
+    traffic.chunk[:count] = position[kept.chunk]
+    for number in range(len(net.busy)):
+        _chain_queue(traffic, net, number, np.flatnonzero(kind == number), tick)
+    busy = link[kept.start + net.busy[kind] > tick]
+    traffic.link_status[busy] = BUSY
+    is_busy = traffic.link_status[traffic.ready] == BUSY
+    queue = net.queue[traffic.ready].astype(np.int64)
+    traffic.ready[:] = traffic.ready[np.lexsort((is_busy, queue))]  # within a queue, busy ones last
+    traffic.ready_count[:] = np.bincount(queue[~is_busy], minlength=len(traffic.ready_count))
+    in_budget = link[kept.start + net.hold[kind] > tick]
+    for path in in_budget.tolist():
+        for use in range(int(net.pipes_first[path]), int(net.pipes_first[path + 1])):
+            traffic.budget_free[net.pipes[use]] -= net.weight[use]
+
+
+def _chain_queue(
+    traffic: NetworkState, net: NetworkArrays, kind: int, rows: IntArray, tick: int
+) -> None:
+    """Link the transfers of one kind to a queue, with heads at the next events after the tick."""
+    traffic.after[rows[:-1]] = rows[1:] + 1
+    delays = (net.busy[kind], net.busy[kind] + net.lag[kind], net.hold[kind])
+    first_head = HEADS_PER_KIND * kind
+    for head, delay in enumerate(delays):
+        pending = rows[int(np.searchsorted(traffic.when[rows], tick - delay, side="right")) :]
+        traffic.queue_heads[first_head + head] = pending[0] + 1 if len(pending) else 0
+    tail = rows[-1] + 1 if len(rows) and traffic.queue_heads[first_head + 1] else 0
+    traffic.queue_heads[first_head + HEADS_PER_KIND - 1] = tail

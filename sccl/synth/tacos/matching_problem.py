@@ -30,12 +30,11 @@ from sccl.synth.network.routes import Routes, build_routes
 from sccl.synth.network.tick_bounds import lower_bound_ticks
 from sccl.synth.network.transfer_rows import build_transfer_rows
 from sccl.synth.network.transfers import Demand, Pause, Sends, TimedSends
+from sccl.synth.tacos.expanded_network import empty_schedule
 from sccl.synth.tacos.matching_heterogeneous import DEFAULT_STYLE, HeterogeneousMatching
 from sccl.synth.tacos.matching_unicast import UnicastMatching
-from sccl.synth.tacos.matching_uniform import RoundLog, match_uniform
+from sccl.synth.tacos.matching_uniform import RoundLog, log_to_sends, match_uniform
 from sccl.synth.tacos.options import Options
-from sccl.synth.tacos.partial_schedule import empty_schedule
-from sccl.synth.tacos.round_log import log_to_sends
 from sccl.synth.tacos.switch_unwinding import UnwoundMachine, replay_sends, unwind_switches
 from sccl.synth.tacos.tail_rematching import rematch_tail
 

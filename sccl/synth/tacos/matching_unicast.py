@@ -1,19 +1,218 @@
-"""Set up the matching of chunks with one destination each, and return its transfers.
+"""Match links with chunks that have one holder and one destination: links bring chunks closer.
 
-The choices of the links are in :mod:`sccl.synth.tacos.matching_unicast_loops`.
+Not in TACOS (MICRO 2024), whose Algorithm 1 sends chunks only to ranks that want them. A free link
+compares some chunks that wait at its source:
+
+- It takes a chunk for which it is on a shortest path, in ticks. If there is none, it takes a chunk
+  that it brings closer, if the detour takes no longer than the waiting chunks take to leave. Every
+  transfer brings its chunk closer, so the process ends.
+- Among several it takes the chunk with the longest remaining distance. If several ranks send to
+  several, it first compares the numbers of usable links, and takes a chunk with the fewest.
+
+(An alltoall on nine machines takes 1.27 times the lower bound, 1.37 with the distance alone, and
+1.52 with random choices. On tori it takes 1.09, 1.28, and 1.40 times the bound. A scatter or gather
+needs the farthest chunk first.)
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.compiled import compiled, lowest
+from sccl.core.arrays import IntArray, UInt64Array
 from sccl.synth.limits import INFINITE, SENDS_PER_CALL
 from sccl.synth.network.arrays import NetworkArrays
 from sccl.synth.network.shortest_paths import ShortestPaths
 from sccl.synth.network.transfers import Demand, Pause, Sends, stalled_error
-from sccl.synth.tacos.bitsets import bit_rows
-from sccl.synth.tacos.expanded_network import initial_state
-from sccl.synth.tacos.matching_unicast_loops import UnicastState, enqueue_chunks, run_events
+from sccl.synth.tacos.bitsets import (
+    ALL_BITS,
+    IN_WORD,
+    ONE,
+    TO_WORD,
+    WIDTH,
+    ZERO,
+    bit_rows,
+    chunk_bit,
+    random_below,
+)
+from sccl.synth.tacos.expanded_network import (
+    IDLE,
+    NetworkState,
+    advance_time,
+    has_budget,
+    initial_state,
+    occupy_link,
+    pop_ready_link,
+    start_sends,
+    wake_links,
+)
+
+SAMPLE_SIZE = 16
+"""Destinations among which a link chooses. All of them would take time quadratic in ranks."""
+
+
+class UnicastState(NamedTuple):
+    """The state of chunks on their paths.
+
+    Attributes:
+        distance: Ticks of the shortest path, by node and destination.
+        closer: Destinations for which each link is on a shortest path, as a row of bits. Then the
+            destinations to which each link leads closer, as a row of bits.
+        cost: Ticks of each link until a chunk arrives.
+        drain: Ticks of each node per departing chunk, over all its links.
+        waiting: Number of chunks that wait at each node.
+        waiting_goals: Destinations of the chunks that wait at each node, as a row of bits.
+        first_waiting: 1 + the first chunk that waits, by node and destination. 0: none.
+        next_waiting: 1 + the next chunk that waits at the same node for the same destination, for
+            each chunk. 0: none.
+        goal: Destination of each chunk.
+        choices: Number of links on shortest paths, by node and destination, if chunks with fewer
+            links go first. Otherwise 0.
+    """
+
+    distance: IntArray
+    closer: UInt64Array
+    cost: IntArray
+    drain: IntArray
+    waiting: IntArray
+    waiting_goals: UInt64Array
+    first_waiting: NDArray[np.uint32]
+    next_waiting: NDArray[np.uint32]
+    goal: NDArray[np.uint32]
+    choices: IntArray
+
+
+@compiled
+def _choose_links(
+    state: UnicastState, traffic: NetworkState, net: NetworkArrays, chosen: UInt64Array
+) -> None:
+    """Match all ready links with chunks.
+
+    Cheaper links choose first. Links of one cost choose turn by turn from a random turn on, and at
+    random within a turn.
+
+    Args:
+        state: The chunks of all nodes.
+        traffic: The links.
+        net: The machine.
+        chosen: Output: pairs of a link and its chunk. A link number that does not exist ends the
+            list.
+    """
+    distance, closer, cost, drain, waiting, waiting_goals, first, after = state[:8]
+    random, ready_count = traffic.random, traffic.ready_count
+    sources, destinations, choices = net.src, net.dst, state.choices
+    nodes = np.uint64(len(net.in_first) - 1)
+    words, index = (nodes + IN_WORD) >> TO_WORD, 0
+    turns = np.uint64(net.turns)
+    for number in range(np.uint64(len(ready_count))):
+        if number % turns == ZERO:
+            shift = random_below(random, turns) if turns > ONE else ZERO
+        queue = number - number % turns + (number + shift) % turns
+        while ready_count[queue]:
+            link = pop_ready_link(traffic, queue)
+            if not has_budget(traffic, net, link):
+                continue
+            node, start = sources[link], random_below(random, nodes)
+            choice, max_ticks, fewest, row = nodes, -1, len(sources), link * words
+            max_detour = 0  # ticks that a path may be longer than the shortest one
+            for _ in range(2):
+                word, mask, seen = start >> TO_WORD, ALL_BITS << (start & IN_WORD), 0
+                for _ in range(words + ONE):
+                    candidates = waiting_goals[node * words + word] & closer[row + word] & mask
+                    while candidates and seen < SAMPLE_SIZE:
+                        goal = word * WIDTH + lowest(candidates)
+                        ticks = distance[node * nodes + goal]
+                        over_link = cost[link] + distance[destinations[link] * nodes + goal]
+                        links = choices[node * nodes + goal]
+                        is_better = links < fewest or (links == fewest and ticks > max_ticks)
+                        if is_better and over_link <= ticks + max_detour:
+                            choice, max_ticks, fewest = goal, ticks, links
+                        candidates &= candidates - ONE
+                        seen += 1
+                    mask = ALL_BITS
+                    word = word + ONE if word + ONE < words else ZERO
+                if choice < nodes:
+                    break
+                row += np.uint64(len(sources)) * words
+                max_detour = waiting[node] * drain[node]
+            if choice == nodes:
+                continue
+            chunk = np.uint64(first[node * nodes + choice])
+            first[node * nodes + choice] = after[chunk - ONE]
+            if not after[chunk - ONE]:
+                waiting_goals[node * words + (choice >> TO_WORD)] &= ~chunk_bit(choice)
+            waiting[node] -= 1
+            occupy_link(traffic, net, link)
+            chosen[index], chosen[index + 1] = link, chunk - ONE
+            index += 2
+    chosen[index] = np.uint64(len(sources))
+
+
+@compiled
+def enqueue_chunk(state: UnicastState, nodes: Any, node: Any, chunk: Any) -> None:
+    """Add a chunk to the waiting chunks of a node."""
+    words, goal = (nodes + IN_WORD) >> TO_WORD, np.uint64(state.goal[chunk])
+    state.waiting[node] += 1
+    state.next_waiting[chunk] = state.first_waiting[node * nodes + goal]
+    state.first_waiting[node * nodes + goal] = chunk + ONE
+    state.waiting_goals[node * words + (goal >> TO_WORD)] |= chunk_bit(goal)
+
+
+@compiled
+def enqueue_chunks(state: UnicastState, nodes: Any, source: Any, chunks: IntArray) -> None:
+    """Add chunks to the waiting chunks of their sources, one after the other."""
+    for chunk in chunks:
+        enqueue_chunk(state, nodes, np.uint64(source[chunk]), np.uint64(chunk))
+
+
+@compiled
+def _deliver(
+    state: UnicastState, traffic: NetworkState, net: NetworkArrays, arrived: UInt64Array
+) -> None:
+    """Add arrived chunks to the waiting chunks of their nodes, and make idle links there ready."""
+    goal, remaining, destinations, kinds = state.goal, traffic.remaining, net.dst, net.kind
+    nodes = np.uint64(len(net.in_first) - 1)
+    index = 0
+    while arrived[index] < len(kinds):
+        node, chunk = destinations[arrived[index]], arrived[index + 1]
+        if goal[chunk] == node:
+            remaining[0] -= ONE
+        else:
+            enqueue_chunk(state, nodes, node, chunk)
+            wake_links(
+                net.out, IDLE, traffic, net.queue, (net.out_first[node], net.out_first[node + ONE])
+            )
+        index += 2
+
+
+@compiled
+def run_events(
+    state: UnicastState, traffic: NetworkState, net: NetworkArrays, max_sends: Any
+) -> bool:
+    """Simulate until all chunks have arrived, or at least ``max_sends`` transfers have begun.
+
+    Args:
+        state: The chunks of all nodes.
+        traffic: The links.
+        net: The machine.
+        max_sends: Number of new transfers after which it stops.
+
+    Returns:
+        Whether all chunks have arrived. It is also false if no event is left, or the log is full.
+    """
+    pairs = np.empty(2 * len(net.src) + 1, dtype=np.uint64)
+    remaining, links, capacity = traffic.remaining, np.uint64(len(net.src)), len(traffic.when)
+    end = remaining[1] + max_sends
+    while remaining[0] and remaining[1] < end and remaining[1] + links <= np.uint64(capacity):
+        _choose_links(state, traffic, net, pairs)
+        start_sends(traffic, net, pairs)
+        if not advance_time(traffic, net, pairs):
+            return False
+        _deliver(state, traffic, net, pairs)
+    return bool(remaining[0] == ZERO)
 
 
 class UnicastMatching:
@@ -79,7 +278,7 @@ class UnicastMatching:
             pause(new_sends, done)
             num_sends += new_sends
             if num_sends + links > len(traffic.when):
-                traffic = traffic.with_log_capacity(2 * len(traffic.when))
+                traffic = traffic.with_double_log()
         sends = Sends(
             traffic.when[:num_sends],
             traffic.chunk[:num_sends].astype(np.int32),

@@ -17,10 +17,9 @@ from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common.contract import MatchingProgress, Notify, Request
 from sccl.synth.network.tick_bounds import allreduce_bound_ticks
-from sccl.synth.tacos.local_improvement import is_close
 from sccl.synth.tacos.matching_problem import MatchingTask, build_tasks
 from sccl.synth.tacos.options import Options
-from sccl.synth.tacos.restarts import AttemptMeter, AttemptResult, run_attempt
+from sccl.synth.tacos.restarts import AttemptMeter, AttemptResult, is_close, run_attempt
 
 _NOT_NEEDED = StopReason(StopKind.OTHER, "not needed any more")
 

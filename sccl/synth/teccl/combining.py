@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from math import ceil
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,6 @@ from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.solvers.effort import EffortMeter
-from sccl.synth.common.contract import Notify
 from sccl.synth.common.reduction import Reduction
 from sccl.synth.limits import MAX_PLACED_SENDS
 from sccl.synth.network.routes import Routes, build_routes
@@ -32,16 +30,14 @@ from sccl.synth.network.transfer_rows import (
     reverse_routes,
 )
 from sccl.synth.network.transfers import Sends
-from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
-from sccl.synth.teccl.chain_search import ChainSearch
-from sccl.synth.teccl.demand_chains import chain_finish, chain_from_sends, chain_to_sends
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
+from sccl.synth.teccl.chains import ChainSearch, chain_from_sends
 from sccl.synth.teccl.direct_demands import (
-    contributions_to_all,
-    contributions_to_owners,
+    contributions_to,
     schedule_direct,
 )
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phase_search import EPOCH_MODELS, PhaseSearch, ProgressListeners
+from sccl.synth.teccl.phase_search import EPOCH_MODELS, PhaseSearch, to_columns
 from sccl.synth.teccl.rerooting import reroot_chains
 from sccl.synth.teccl.time_varying_problem import schedule_rows
 
@@ -198,50 +194,35 @@ def _size_range(sizes: Sequence[int]) -> str:
     return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class CombiningRequest:
-    """Inputs of the methods for a combining collective.
-
-    Attributes:
-        last_phase: Search of the last phase.
-        method: Allowed methods.
-        listeners: Progress callbacks of the searches.
-        notify: Receiver of the chosen method.
-    """
-
-    last_phase: PhaseSearch
-    method: Literal["auto", "reversal", "direct"]
-    listeners: ProgressListeners
-    notify: Notify
-
-
 def improve_combining(
-    strict: CombinedSchedule, asked: CombiningRequest, spending: EffortMeter, units: float
-) -> tuple[CombinedSchedule, StopReason]:
-    """Improve a combining schedule as a whole. Return it, and why the search ended early, if so.
+    strict: CombinedSchedule, last: PhaseSearch, spending: EffortMeter, units: float
+) -> tuple[CombinedSchedule, CombiningMethod, StopReason]:
+    """Improve a combining schedule as a whole.
 
     Args:
         strict: Schedule with consecutive phases.
-        asked: Allowed methods, and callbacks.
+        last: Search of the last phase.
         spending: The budget.
         units: Limit on effort.
+
+    Returns:
+        The schedule, its method, and why the search ended early, if so.
 
     Raises:
         TooLargeError: Direct sends are required and take too many messages.
     """
     best, how, ended = strict, CombiningMethod.REVERSAL, NOT_STOPPED
     try:
-        if asked.method == "direct":
-            best, how = _require_direct(strict, asked.last_phase)
-        elif asked.method == "auto" and asked.last_phase.options.model not in EPOCH_MODELS:
-            best, how = _try_direct(strict, how, asked.last_phase)
+        if last.options.combine == "direct":
+            best, how = _require_direct(strict, last)
+        elif last.options.combine == "auto" and last.options.model not in EPOCH_MODELS:
+            best, how = _try_direct(strict, how, last)
     except KeyboardInterrupt:
         ended = INTERRUPTED
     chained = strict.allgather is not None and len(strict.crossings) == 1  # one chunk size
-    if chained and asked.method != "direct" and not ended:
-        best, how, ended = _try_chains(strict, (best, how), asked, spending, units)
-    asked.notify(CombiningChoice(how))
-    return best, ended
+    if chained and last.options.combine != "direct" and not ended:
+        best, how, ended = _try_chains(strict, (best, how), last, spending, units)
+    return best, how, ended
 
 
 def _require_direct(
@@ -264,43 +245,38 @@ def _try_direct(
     if len(best.crossings) > 1:  # direct demands support only chunks of one size
         return best, how
     spread = best.allgather
-    problem = _allgather_problem(best) if spread is None else last.problem
-    copies = () if spread is None else last.sends or ()
-    tries = [(CombiningMethod.DIRECT, contributions_to_owners(best.collective, spread), copies)]
-    if spread is not None:
-        tries.append((CombiningMethod.GATHERED, contributions_to_all(best.collective), ()))
-    for by, contributions, after in tries:
-        direct_sends = schedule_direct(problem, contributions, best.finish, after)
-        if direct_sends is not None:
-            best = replace(
-                best,
-                finish=direct_sends.finish_ticks,
-                sends=direct_sends.sends,
-                message=direct_sends.message,
-            )
-            how = by
+    problem, goals = last.problem, best.collective.destinations
+    tries: list[tuple[CombiningMethod, Callable[[int], Iterable[int]], Iterable[ChunkSend]]]
+    if spread is None:
+        allgather = named_spec("allgather", best.topology.ranks).at(1)
+        problem = build_problem(best.topology, allgather, best.clock)
+        tries = [(CombiningMethod.DIRECT, goals, ())]
+    else:
+        tries = [
+            (CombiningMethod.DIRECT, spread.holders, last.sends or ()),
+            (CombiningMethod.GATHERED, goals, ()),
+        ]
+    for by, reducing_ranks, after in tries:
+        contributions = contributions_to(best.collective, reducing_ranks)
+        direct = schedule_direct(problem, contributions, best.finish, after)
+        if direct is not None:
+            (finish, sends, message), how = direct, by
+            best = replace(best, finish=finish, sends=sends, message=message)
     return best, how
-
-
-def _allgather_problem(best: CombinedSchedule) -> SchedulingProblem:
-    """Return an allgather on the machine, with chunks of the same size."""
-    ranks = best.topology.ranks
-    return build_problem(best.topology, named_spec("allgather", ranks).at(1), best.clock)
 
 
 def _try_chains(
     strict: CombinedSchedule,
     incumbent: tuple[CombinedSchedule, CombiningMethod],
-    asked: CombiningRequest,
+    last: PhaseSearch,
     spending: EffortMeter,
     units: float,
 ) -> tuple[CombinedSchedule, CombiningMethod, StopReason]:
     """Return the better of the incumbent and chains, its method, and why the search ended early."""
-    (best, how), last = incumbent, asked.last_phase
-    problem, ended = last.problem, NOT_STOPPED
+    (best, how), problem, ended = incumbent, last.problem, NOT_STOPPED
     lower_bound = ceil(strict.lower_bound / problem.unit)
     chains = ChainSearch(
-        problem, last.options, None, lower_bound, lower_bound, (lower_bound,), asked.listeners
+        problem, last.options, None, lower_bound, lower_bound, (lower_bound,), last.notify
     )
     candidates = []
     try:
@@ -310,12 +286,12 @@ def _try_chains(
         if (
             chains.sends is not None
             and chains.has_root_choice
-            and asked.method == "auto"
+            and last.options.combine == "auto"
             and everywhere
         ):
             turned = reroot_chains(problem, chains.sends, units, spending.deadline_passed)
-            ticks = chain_finish(problem, turned) * problem.unit
-            candidates.append((CombiningMethod.CHAINS, ticks, chain_to_sends(problem, turned)))
+            ticks = problem.finish(turned) * problem.unit
+            candidates.append((CombiningMethod.CHAINS, ticks, to_columns(problem, turned)))
         left = spending.remaining(units)
         if left and everywhere and best.finish > chains.min_chain_time * problem.unit:
             chains.improve_before(min(ticks for _, ticks, _ in candidates) // problem.unit, left)

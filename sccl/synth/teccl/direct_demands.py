@@ -10,8 +10,7 @@ small.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,52 +22,24 @@ from sccl.synth.network.transfers import Sends
 from sccl.synth.scheduling.justify import ProjectSchedule
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 
-
-@dataclass(frozen=True, slots=True)
-class DirectSchedule:
-    """A schedule of direct demands.
-
-    Attributes:
-        finish_ticks: Completion time, ticks.
-        sends: Sends over routes.
-        message: Message of each send, shape (sends,).
-    """
-
-    finish_ticks: int
-    sends: Sends
-    message: NDArray[np.int32]
-
-
 Contribution = tuple[int, int, int]
 """(chunk, who contributes, who reduces)."""
 
 
-def contributions_to_owners(
-    collective: Collective, spread: Collective | None = None
+def contributions_to(
+    collective: Collective, goals: Callable[[int], Iterable[int]]
 ) -> list[Contribution]:
-    """Return the contributions of a combining collective in which one rank wants each chunk.
+    """Return the contributions of a combining collective.
 
     Args:
         collective: The combining collective.
-        spread: The following allgather of an allreduce, in which one rank holds each chunk. None:
-            the collective has one phase.
+        goals: Function that returns the ranks that reduce a chunk.
     """
-    contributions = []
-    for chunk in range(collective.num_chunks):
-        goal = min(collective.destinations(chunk) if spread is None else spread.holders(chunk))
-        contributions += [
-            (chunk, int(r), int(goal)) for r in collective.holders(chunk) if r != goal
-        ]
-    return sorted(contributions)
-
-
-def contributions_to_all(collective: Collective) -> list[Contribution]:
-    """Return the contributions to all ranks that want a chunk."""
     return [
         (chunk, src, dst)
         for chunk in range(collective.num_chunks)
         for src in sorted(map(int, collective.holders(chunk)))
-        for dst in sorted(map(int, collective.destinations(chunk)))
+        for dst in sorted(map(int, goals(chunk)))
         if src != dst
     ]
 
@@ -99,8 +70,11 @@ def schedule_direct(
     contributions: Sequence[Contribution],
     limit: int,
     copies: Iterable[ChunkSend] = (),
-) -> DirectSchedule | None:
+) -> tuple[int, Sends, NDArray[np.int32]] | None:
     """Return a schedule that finishes before a limit. None: no such schedule is known.
+
+    A schedule consists of its completion time in ticks, its sends over routes, and the message of
+    each send, shape (sends,).
 
     Args:
         problem: Allgather on the machine, with chunks of the same size.
@@ -109,11 +83,8 @@ def schedule_direct(
         copies: Sends of the results, each chunk from its reducing rank. Copies of one chunk with a
             common first part of their routes are sent one by one.
     """
-    paths = _shortest_paths(problem, contributions)
-    if (
-        sum(map(len, paths)) > MAX_PLACED_SENDS
-        or _max_busy_units(problem, paths) * problem.unit >= limit
-    ):
+    paths, max_load = _shortest_paths(problem, contributions)
+    if sum(map(len, paths)) > MAX_PLACED_SENDS or max_load * problem.unit >= limit:
         return None
     hops: list[_MessageHop] = []
     comes: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
@@ -141,7 +112,7 @@ def schedule_direct(
 
 def _place_hops(
     problem: SchedulingProblem, hops: Sequence[_MessageHop], limit: int
-) -> DirectSchedule | None:
+) -> tuple[int, Sends, NDArray[np.int32]] | None:
     """Return the first valid of two placements, justified or in order. None: neither is valid."""
     waiting = ProjectSchedule(
         problem, [(hop.route,) for hop in hops], [hop.predecessors for hop in hops]
@@ -151,7 +122,7 @@ def _place_hops(
     for placement in (waiting.forward_backward(starts), starts):
         ticks = waiting.finish(placement) * problem.unit
         if ticks < limit and _is_contribution_first(problem, hops, placement):
-            return DirectSchedule(ticks, *_to_columns(problem, hops, placement))
+            return ticks, *_to_columns(problem, hops, placement)
     return None
 
 
@@ -193,8 +164,11 @@ def _to_columns(
 
 def _shortest_paths(
     problem: SchedulingProblem, contributions: Sequence[Contribution]
-) -> list[list[int]]:
-    """Return the path of each contribution: the least loaded one of the shortest, in order."""
+) -> tuple[list[list[int]], int]:
+    """Return the path of each contribution: the least loaded one of the shortest, in order.
+
+    Also return the largest busy time of a resource, a lower bound on the completion time, units.
+    """
     far, load, paths = problem.distances_of(0).tolist(), [0] * len(problem.capacity), []
     for _, src, goal in contributions:
         path, rank = list[int](), src
@@ -210,23 +184,12 @@ def _shortest_paths(
             path.append(route)
             rank = problem.dst[route]
         paths.append(path)
-    return paths
+    busy = (of // capacity for of, capacity in zip(load, problem.capacity, strict=True))
+    return paths, max(busy, default=0)
 
 
 def _route_load(problem: SchedulingProblem, load: Sequence[int], route: int) -> float:
     return max(
         (load[h.resource] + h.busy * h.demand) / problem.capacity[h.resource]
         for h in problem.route_uses[route]
-    )
-
-
-def _max_busy_units(problem: SchedulingProblem, paths: Iterable[Sequence[int]]) -> int:
-    """Return the largest busy time of a resource, a lower bound on the completion time, units."""
-    load = [0] * len(problem.capacity)
-    for path in paths:
-        for route in path:
-            for hop in problem.route_uses[route]:
-                load[hop.resource] += hop.busy * hop.demand
-    return max(
-        (of // capacity for of, capacity in zip(load, problem.capacity, strict=True)), default=0
     )

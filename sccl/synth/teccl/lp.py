@@ -12,7 +12,7 @@ schedule may be faster than its epochs, or slower if links wait for one another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -27,7 +27,7 @@ from sccl.errors import ParameterError, TooLargeError
 from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.solvers.lp import SparseStatus
-from sccl.synth.common.contract import Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.limits import (
     BOUND_SLOTS,
     ELEMENT_EFFORT,
@@ -46,6 +46,7 @@ from sccl.synth.packing.slots import TimedPacking, uniform_slots
 from sccl.synth.scheduling.problem import build_problem as build_chunk_problem
 from sccl.synth.teccl.epochs import AUTO, MAX_EPOCHS, epoch_length_us
 from sccl.synth.teccl.options import Options
+from sccl.synth.teccl.phase_search import EpochProgress
 
 _NOT_SOLVED = StopReason(StopKind.BUDGET, "no program was solved in its effort")
 
@@ -141,22 +142,14 @@ class _HorizonSearch:
         return None if high is None else self.results[high]
 
 
-def plan_flows(
-    request: Request,
-    options: Options,
-    effort: Effort,
-    on_epochs: Callable[[float, int], None],
-    on_schedule: Callable[[float, float], None],
-) -> Outcome:
+def plan_flows(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
     """Return a schedule of flows without copies, with a lower bound.
 
     Args:
         request: Machine, collective, and size.
         options: Options of TE-CCL.
         effort: The budget.
-        on_epochs: Called with the length of an epoch, microseconds, and the number of epochs.
-        on_schedule: Called with the completion time of each better schedule, and its lower bound,
-            microseconds.
+        notify: Receiver of progress.
 
     Raises:
         InputError: The options do not fit the request, or the machine is too large.
@@ -185,8 +178,8 @@ def plan_flows(
             us = builder.schedule_packing(packing, target_us, thorough=True)
             if us < best:
                 best = us
-                on_epochs(float(length), packing.slots.count)
-                on_schedule(us, float(bound_us))
+                notify(EpochProgress(float(length), packing.slots.count, options.model))
+                notify(SearchProgress(us, float(bound_us)))
             if (
                 us <= target_us
                 or spending.units + builder.effort > units

@@ -63,8 +63,7 @@ def teccl_output(
         bandwidth: File of the reduced bandwidth. None: full bandwidth.
     """
     from sccl.synth.teccl.combining import CombiningChoice  # noqa: PLC0415 - loads solvers
-    from sccl.synth.teccl.phase_search import ScheduleOrigin  # noqa: PLC0415
-    from sccl.synth.teccl.planner import EpochProgress  # noqa: PLC0415
+    from sccl.synth.teccl.phase_search import EpochProgress, ScheduleOrigin  # noqa: PLC0415
 
     options: Any = result.problem.options
     model, priorities, best = options.model, options.priorities, result.best

@@ -6,7 +6,7 @@ one after the other (:mod:`sccl.collectives.duals`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
@@ -23,7 +23,8 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, EffortMeter
-from sccl.synth.common.contract import Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
+from sccl.synth.common.reduction import Phase
 from sccl.synth.limits import INFINITE, MAX_INTERVALS, MAX_SENDS
 from sccl.synth.network.bandwidth_files import bandwidth_from_wire
 from sccl.synth.network.symmetries import free_symmetries
@@ -43,9 +44,8 @@ from sccl.synth.teccl.astar import solve_rounds
 from sccl.synth.teccl.epoch_search import EpochSearch
 from sccl.synth.teccl.epochs import epoch_length
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
 from sccl.synth.teccl.time_varying_epochs import build_varying_epochs
-from sccl.synth.teccl.time_varying_problem import with_varying_bandwidth
+from sccl.synth.teccl.time_varying_problem import varying_lower_bound, with_varying_bandwidth
 
 _MAX_GROUPS = 3
 """Groups of symmetries that are tried, the largest ones. Each takes a part of the budget."""
@@ -63,16 +63,12 @@ STRATEGY = cpsat.Strategy(conflicts=4000)
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressListeners:
-    """Progress callbacks.
+class EpochProgress:
+    """Epoch length, number of epochs, and model of the best schedule so far."""
 
-    Attributes:
-        on_improvement: Called with the best objective so far and its lower bound, microseconds.
-        on_epochs: Called with the length of an epoch, microseconds, and the number of epochs.
-    """
-
-    on_improvement: Callable[[float, float], None]
-    on_epochs: Callable[[float, int], None]
+    epoch_us: float
+    epochs: int
+    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +90,7 @@ class PhaseSearch:
             collectives with priorities: on the weighted sum of their completion times.
         steady_lower_bound: Lower bound on the completion time at constant bandwidth, units.
         earliest_finishes: Lower bounds on the completion times of concurrent collectives, units.
-        listeners: Progress callbacks.
+        notify: Receiver of progress.
         stop_reason: Why list scheduling ended before its budget was spent.
         method: Method that found the best schedule: list scheduling, or a model. Empty: no
             schedule is known.
@@ -108,7 +104,7 @@ class PhaseSearch:
     lower_bound: int
     steady_lower_bound: int
     earliest_finishes: tuple[int, ...]
-    listeners: ProgressListeners
+    notify: Notify
     stop_reason: StopReason = NOT_STOPPED
     method: str = ""
     is_bound_by_search: bool = False
@@ -156,14 +152,7 @@ class PhaseSearch:
 
     def to_sends(self) -> Sends:
         """Return the sends as columns, with starts in ticks."""
-        rows = [(s.start * self.problem.unit, s.chunk, s.route) for s in self.sends or ()]
-        table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-        return Sends(
-            start=table[:, 0].copy(),
-            chunk=table[:, 1].astype(np.int32),
-            link=table[:, 2].astype(np.int32),
-            reduce=np.zeros(len(rows), dtype=np.bool_),
-        ).sorted_sends()
+        return to_columns(self.problem, self.sends or ())
 
     def _accept(self, sends: tuple[ChunkSend, ...]) -> None:
         before, kept = self.objective, (self.sends, self.method)
@@ -177,9 +166,8 @@ class PhaseSearch:
     def report(self) -> None:
         """Report the objective and its bound, as a weighted mean, in microseconds."""
         all_of_it = sum(self.problem.priorities)
-        self.listeners.on_improvement(
-            self.to_us(self.objective) / all_of_it, self.to_us(self.lower_bound) / all_of_it
-        )
+        us, lower_bound_us = self.to_us(self.objective), self.to_us(self.lower_bound)
+        self.notify(SearchProgress(us / all_of_it, lower_bound_us / all_of_it))
 
     def improve(self, effort: Effort) -> None:
         """Improve the schedule until it is within the gap, or the budget is spent.
@@ -254,7 +242,7 @@ class PhaseSearch:
         before = self.finish
         self._accept(sends)
         if self.finish < before:
-            self.listeners.on_epochs(epoch_us, count)
+            self.notify(EpochProgress(epoch_us, count, self.options.model))
 
     def _symmetry_actions(self) -> Iterator[SymmetryAction]:
         """Yield symmetries to impose on a model of all chunks. The last one is the identity."""
@@ -312,32 +300,33 @@ class PhaseSearch:
         return max(lower_bound + spare // priority for lower_bound, priority in pairs)
 
 
-def build_phase(  # noqa: PLR0913 - independent inputs
-    machine: Topology,
-    spec: Spec,
-    options: Options,
-    size_bytes: int,
-    *,
-    effort: Effort,
-    listeners: ProgressListeners,
-    backwards: bool = False,
-) -> PhaseSearch:
+def to_columns(problem: SchedulingProblem, sends: Iterable[ChunkSend]) -> Sends:
+    """Return sends as columns, with starts in ticks."""
+    rows = [(s.start * problem.unit, s.chunk, s.route, s.reduce) for s in sends]
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    return Sends(
+        start=table[:, 0].copy(),
+        chunk=table[:, 1].astype(np.int32),
+        link=table[:, 2].astype(np.int32),
+        reduce=table[:, 3].astype(np.bool_),
+    ).sorted_sends()
+
+
+def build_phase(reduced: Phase, options: Options, effort: Effort, notify: Notify) -> PhaseSearch:
     """Build the search of a phase, with a first schedule if list scheduling supports the options.
 
     Args:
-        machine: The machine of the phase.
-        spec: Collective of the phase, without reductions.
+        reduced: The phase. Its size is that of an element if chunks have counts.
         options: Options of TE-CCL.
-        size_bytes: Size of C chunks, or of an element if chunks have counts.
         effort: The budget.
-        listeners: Progress callbacks.
-        backwards: Whether the machine is reversed and the schedule will be reversed in time.
+        notify: Receiver of progress.
 
     Raises:
         InputError: The machine or the collective is not supported, or the transfers are too many.
         NoScheduleError: Time ran out before there was a schedule.
         KeyboardInterrupt: The user interrupted before there was a schedule.
     """
+    machine, spec, size_bytes = reduced.topology, reduced.spec, reduced.size_bytes
     collective = spec.at(spec.unit * options.chunks)
     _check_size(collective, spec.name, machine.ranks)
     sizes = chunk_sizes(collective, size_bytes)
@@ -357,7 +346,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
     clock = Clock.from_topology(machine, sizes, model, tick_ps)
     parts = [count for _, count in spec.parts] if options.priorities else []
     problem = build_problem(
-        machine, collective, clock, parts, options.priorities, backwards=backwards
+        machine, collective, clock, parts, options.priorities, backwards=reduced.is_backwards
     )
     if options.bandwidth is not None:
         problem = with_varying_bandwidth(problem, bandwidth_from_wire(options.bandwidth))
@@ -380,7 +369,7 @@ def build_phase(  # noqa: PLR0913 - independent inputs
     if options.priorities:
         soonest = _separate_lower_bounds(machine, spec, problem, size_bytes, options.chunks)
         lower_bound = _joint_lower_bound(problem.priorities, soonest, lower_bound)
-    phase = PhaseSearch(problem, options, sends, lower_bound, steady, soonest, listeners, ended)
+    phase = PhaseSearch(problem, options, sends, lower_bound, steady, soonest, notify, ended)
     if sends is not None:
         phase.method = LIST_SCHEDULING
         phase.report()

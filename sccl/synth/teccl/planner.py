@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sccl.collectives import Spec
 from sccl.core.formatting import format_count
 from sccl.core.outcome import Inconclusive, Outcome
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.errors import ParameterError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
-from sccl.synth.common.contract import Notify, Request, SearchProgress
+from sccl.synth.common.contract import Notify, Request
 from sccl.synth.common.reduction import reduce_request
 from sccl.synth.limits import STEP_EFFORT
 from sccl.synth.scheduling.warm_start import NoScheduleError
 from sccl.synth.teccl.combining import (
     CombiningChoice,
     CombiningMethod,
-    CombiningRequest,
     assemble_phases,
     improve_combining,
 )
@@ -25,20 +22,10 @@ from sccl.synth.teccl.lp import plan_flows
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phase_search import (
     PhaseSearch,
-    ProgressListeners,
     ScheduleOrigin,
     build_phase,
 )
 from sccl.synth.teccl.time_varying_plans import VaryingBandwidthSearch
-
-
-@dataclass(frozen=True, slots=True)
-class EpochProgress:
-    """Epoch length, number of epochs, and model of the best schedule so far."""
-
-    epoch_us: float
-    epochs: int
-    model: str
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
@@ -50,37 +37,18 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     """
     _check_options(options, request.spec)
     if options.model == "lp":
-        return plan_flows(
-            request,
-            options,
-            effort,
-            lambda us, count: notify(EpochProgress(us, count, options.model)),
-            lambda us, least_us: notify(SearchProgress(us, least_us)),
-        )
+        return plan_flows(request, options, effort, notify)
     if options.bandwidth is not None and (request.spec.combining or options.model == "auto"):
-        better = lambda us, least_us: notify(SearchProgress(us, least_us))  # noqa: E731
-        return VaryingBandwidthSearch(request, options, effort, notify, better, plan).find_best()
+        return VaryingBandwidthSearch(request, options, effort, notify, plan).find_best()
     collective = request.spec.at(request.spec.unit * options.chunks)
     _check_priorities(request.spec, options)
     reduction = reduce_request(request)
     dual = reduction.dual
     spending, ended = EffortMeter(effort), NOT_STOPPED
-    listeners = ProgressListeners(
-        lambda us, least_us: notify(SearchProgress(us, least_us)),
-        lambda us, count: notify(EpochProgress(us, count, options.model)),
-    )
     phases: list[PhaseSearch] = []
     try:
         for reduced in reduction.solved_phases:
-            phase = build_phase(
-                reduced.topology,
-                reduced.spec,
-                options,
-                reduced.size_bytes,
-                effort=effort,
-                listeners=listeners,
-                backwards=dual.on_reversed,
-            )
+            phase = build_phase(reduced, options, effort, notify)
             phases.append(phase)
             ended = ended or phase.stop_reason
     except NoScheduleError as error:
@@ -109,8 +77,10 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if request.spec.combining and (ended or options.buffers is not None):
         notify(CombiningChoice(CombiningMethod.REVERSAL))
     elif request.spec.combining:
-        asked = CombiningRequest(phases[-1], options.combine, listeners, notify)
-        composition, ended = improve_combining(composition, asked, spending, units / share)
+        composition, how, ended = improve_combining(
+            composition, phases[-1], spending, units / share
+        )
+        notify(CombiningChoice(how))
     result = composition.to_result()
     return Inconclusive(ended, result) if ended else result
 

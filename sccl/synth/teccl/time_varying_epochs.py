@@ -23,7 +23,7 @@ from sccl.synth.teccl.epochs import (
     resource_span,
     switch_links,
 )
-from sccl.synth.teccl.time_varying_bounds import latest_arrival
+from sccl.synth.teccl.time_varying_problem import latest_arrival
 
 _Departure = tuple[int | None, tuple[EpochSpan, ...]]
 """The delay of a chunk (None if it never arrives), and its uses of resources."""
@@ -129,28 +129,22 @@ def build_varying_epochs(problem: SchedulingProblem, length: int, *, ports: bool
         length: Length of an epoch, units.
         ports: See :func:`sccl.synth.teccl.epochs.build_epochs`.
     """
-    if not problem.has_uniform_chunks:
-        sizes = tuple(
-            _epochs_of_size(sized_problem, length, resource_offsets(problem), ports)
-            for sized_problem in problem.problems_by_size()
+    offsets, sizes = resource_offsets(problem), list[Epochs]()
+    for sized_problem in problem.problems_by_size():
+        steady = build_epochs(sized_problem, length, ports=ports, offsets=offsets)
+        varying = (
+            VaryingEpochs(
+                sized_problem,
+                length,
+                steady.delay,
+                steady.spans,
+                steady.distance,
+                varying_routes=sized_problem.varying_routes[0],
+                offsets=offsets,
+                single_chunk_links=switch_links(problem) if ports else frozenset(),
+            )
+            if problem.varying_routes
+            else steady
         )
-        return replace(sizes[0], problem=problem, sizes=sizes)
-    return _epochs_of_size(problem, length, resource_offsets(problem), ports)
-
-
-def _epochs_of_size(
-    problem: SchedulingProblem, length: int, offsets: dict[int, int], ports: bool
-) -> Epochs:
-    steady = build_epochs(problem, length, ports=ports, offsets=offsets)
-    if not problem.varying_routes:
-        return steady
-    return VaryingEpochs(
-        problem,
-        length,
-        steady.delay,
-        steady.spans,
-        steady.distance,
-        varying_routes=problem.varying_routes[0],
-        offsets=offsets,
-        single_chunk_links=switch_links(problem) if ports else frozenset(),
-    )
+        sizes.append(varying)
+    return replace(sizes[0], problem=problem, sizes=tuple(sizes) if len(sizes) > 1 else ())

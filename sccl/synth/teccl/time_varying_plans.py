@@ -25,18 +25,22 @@ from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.solvers.effort import Effort, EffortMeter, budget_reason
-from sccl.synth.common.contract import Notify, Request
+from sccl.synth.common.contract import Notify, Request, SearchProgress
 from sccl.synth.limits import EFFORT_PARTS, INFINITE, MAX_MODEL, MIN_SHARE, STEP_EFFORT
 from sccl.synth.network.bandwidth_files import bandwidth_from_wire
 from sccl.synth.network.transfers import Sends
-from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
+from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import serial_schedule
+from sccl.synth.scheduling.warm_start import schedule_to_sends
 from sccl.synth.teccl.combining import CombiningChoice
 from sccl.synth.teccl.epochs import epoch_length
 from sccl.synth.teccl.options import Options
 from sccl.synth.teccl.phase_search import ScheduleOrigin
-from sccl.synth.teccl.time_varying_bounds import varying_lower_bound
-from sccl.synth.teccl.time_varying_problem import schedule_rows, with_varying_bandwidth
+from sccl.synth.teccl.time_varying_problem import (
+    schedule_rows,
+    varying_lower_bound,
+    with_varying_bandwidth,
+)
 
 _MAX_BOUND_MULTIPLE = 100
 """Multiple of the bound until which bandwidth is averaged, if the plan at full bandwidth never
@@ -55,7 +59,6 @@ class VaryingBandwidthSearch:
         options: Options of TE-CCL.
         effort: The budget.
         notify: Receiver of events about the best schedule.
-        on_improvement: Called with the best completion time and its lower bound, microseconds.
         plan_function: Planner at constant bandwidth, or in epochs.
     """
 
@@ -63,7 +66,6 @@ class VaryingBandwidthSearch:
     options: Options
     effort: Effort
     notify: Notify
-    on_improvement: Callable[[float, float], None]
     plan_function: PlanFunction
 
     def __post_init__(self) -> None:
@@ -186,7 +188,7 @@ class VaryingBandwidthSearch:
     def _accept_if_better(self, result: Solution) -> bool:
         if self._result is None or result.objective < self._result.objective:
             self._result = result
-            self.on_improvement(float(result.objective), float(self._lower_bound))
+            self.notify(SearchProgress(float(result.objective), float(self._lower_bound)))
             return True
         return False
 
@@ -232,10 +234,11 @@ class VaryingBandwidthSearch:
 
 def _reschedule(problem: SchedulingProblem, plan: Schedule) -> Schedule | None:
     """Place the sends of a plan in their order at varying bandwidth. None: it never ends."""
-    rows = _plan_sends(problem, plan)
-    exact = serial_schedule(problem, [send for send, _ in rows], 0)
+    exact = serial_schedule(problem, schedule_to_sends(problem, plan), 0)
     if problem.finish(exact) >= INFINITE:
         return None
+    messages = range(len(exact)) if plan.message is None else plan.message.tolist()
+    last_reduces = dict(zip(messages, plan.reduce.tolist(), strict=True))  # of the last hop
     table = np.array([(s.start, s.chunk, s.route) for s in exact], dtype=np.int64).reshape(-1, 3)
     hops = schedule_rows(
         problem,
@@ -243,23 +246,8 @@ def _reschedule(problem: SchedulingProblem, plan: Schedule) -> Schedule | None:
             start=table[:, 0].copy(),
             chunk=table[:, 1].astype(np.int32),
             link=table[:, 2].astype(np.int32),
-            reduce=np.array([reduces for _, reduces in rows], dtype=np.bool_),
+            reduce=np.array(list(last_reduces.values()), dtype=np.bool_),
         ),
     )
     assert hops is not None
     return replace(plan, topology=problem.topology, **hops._asdict())
-
-
-def _plan_sends(problem: SchedulingProblem, plan: Schedule) -> list[tuple[ChunkSend, bool]]:
-    """Return the sends of a plan over routes, and whether each receiver reduces the chunk."""
-    columns = (plan.start, plan.chunk, plan.link, plan.reduce)
-    rows = list(zip(*(column.tolist() for column in columns), strict=True))
-    messages = range(len(rows)) if plan.message is None else plan.message.tolist()
-    of_message: dict[int, list[tuple[int, int, int, bool]]] = {}
-    for message, row in zip(messages, rows, strict=True):
-        of_message.setdefault(message, []).append(row)
-    number = {route: path for path, route in enumerate(problem.route_links)}
-    return [
-        (ChunkSend(hops[0][0], hops[0][1], number[tuple(hop[2] for hop in hops)]), hops[-1][3])
-        for hops in of_message.values()
-    ]

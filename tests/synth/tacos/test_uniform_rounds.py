@@ -20,11 +20,9 @@ from sccl.synth.network.transfers import Sends
 from sccl.synth.tacos import matching_uniform, tail_rematching
 from sccl.synth.tacos.bitsets import random_state
 from sccl.synth.tacos.matching_problem import MatchingProblem, build_tasks
-from sccl.synth.tacos.matching_uniform import match_uniform
+from sccl.synth.tacos.matching_uniform import log_to_sends, match_uniform
 from sccl.synth.tacos.options import Options
-from sccl.synth.tacos.round_log import log_to_sends
-from sccl.synth.tacos.tail_rematching import rematch_tail
-from sccl.synth.tacos.transversal_matching import NOT_HELD, TransversalState, match_rounds
+from sccl.synth.tacos.tail_rematching import NOT_HELD, TransversalState, match_rounds, rematch_tail
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.schedule_executor import executes_correctly

@@ -23,24 +23,22 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort, EffortMeter
 from sccl.synth.common import registry
 from sccl.synth.common.contract import Request
-from sccl.synth.common.reduction import reduce_request
+from sccl.synth.common.reduction import Phase, reduce_request
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
-from sccl.synth.scheduling.problem import SchedulingProblem, build_problem
+from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem, build_problem
 from sccl.synth.scheduling.serial import BusyIntervals, ResourceTimeline, serial_schedule
-from sccl.synth.teccl import chain_search, combining, direct_demands, phase_search
-from sccl.synth.teccl.chain_model import ChainModel
+from sccl.synth.teccl import chains, combining, direct_demands, phase_search
+from sccl.synth.teccl.chains import ChainModel, tighten_chain
 from sccl.synth.teccl.combining import (
     CombinedSchedule,
     CombiningChoice,
     CombiningMethod,
-    CombiningRequest,
     assemble_phases,
     improve_combining,
 )
-from sccl.synth.teccl.demand_chains import ChainSend, chain_finish, chain_to_sends, tighten_chain
 from sccl.synth.teccl.options import Options
-from sccl.synth.teccl.phase_search import PhaseSearch, ProgressListeners, build_phase
+from sccl.synth.teccl.phase_search import PhaseSearch, build_phase, to_columns
 from sccl.synth.teccl.rerooting import reroot_chains
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
@@ -48,7 +46,6 @@ from tests.kit.schedule_executor import executes_correctly
 from tests.kit.strategies import topologies, unequal
 
 TECCL = registry.load("teccl")
-QUIET = ProgressListeners(lambda *_: None, lambda *_: None)
 
 machines = (
     unequal()
@@ -93,7 +90,7 @@ def test_reductions_are_valid_and_respect_the_bound(data: st.DataObject) -> None
 @st.composite
 def one_by_one(
     draw: st.DrawFn, posed: SchedulingProblem, *, owned: bool = False
-) -> list[ChainSend]:
+) -> list[ChunkSend]:
     """Return chains of random trees into random roots, and out of these, one send at a time.
 
     Args:
@@ -115,7 +112,7 @@ def one_by_one(
     sends, at = [], 0
     while any(queues):
         chunk, way, reduce = draw(st.sampled_from([q for q in queues if q])).pop(0)
-        sends.append(ChainSend(at, chunk, way, reduce))
+        sends.append(ChunkSend(at, chunk, way, reduce))
         at += posed.route_costs[way]
     return sends
 
@@ -126,11 +123,10 @@ def phased(draw: st.DrawFn, topology: Topology) -> tuple[CombinedSchedule, Phase
     spec, size = named_spec("allreduce", topology.ranks), draw(st.sampled_from([1000, 1 << 20]))
     request, collective = Request(topology, spec, size), spec.at(spec.unit)
     bytes_, found = -(-size // topology.ranks), []
-    for machine in (topology.reversed(), topology):
+    for machine, is_backwards in ((topology.reversed(), True), (topology, False)):
         told = Options(model="astar")  # which begins with nothing
-        phase = build_phase(
-            machine, dual_of(spec).spec, told, bytes_, effort=Effort(units=0.1), listeners=QUIET
-        )
+        reduced = Phase(machine, dual_of(spec).spec, bytes_, is_backwards)
+        phase = build_phase(reduced, told, Effort(units=0.1), lambda _: None)
         sends = [s for s in draw(one_by_one(phase.problem, owned=True)) if not s.reduce]
         found.append(
             replace(phase, sends=serial_schedule(phase.problem, sends, 0), options=Options())
@@ -145,8 +141,8 @@ def test_no_way_is_taken_that_is_later_than_phase_by_phase(data: st.DataObject) 
     strict, last = data.draw(phased(topology))
     finish = {"phases": strict.finish}
     for how in ("reversal", "auto"):
-        asked = CombiningRequest(last, how, QUIET, lambda _: None)
-        whole, ended = improve_combining(strict, asked, EffortMeter(Effort(units=0.2)), 0.2)
+        last = replace(last, options=Options(combine=how))
+        whole, _, ended = improve_combining(strict, last, EffortMeter(Effort(units=0.2)), 0.2)
         plan = whole.to_result().plan
         assert isinstance(plan, Schedule)
         assert (str(ended), violations(plan), plan.finish) == ("", [], whole.finish)
@@ -162,18 +158,18 @@ def test_over_links_alone_chains_placed_again_are_never_later(data: st.DataObjec
     posed = build_problem(topology, named_spec("allgather", topology.ranks).at(1), clock)
     sends = data.draw(one_by_one(posed))
     chain = tighten_chain(posed, sends)
-    assert chain_finish(posed, chain) <= chain_finish(posed, sends)
+    assert posed.finish(chain) <= posed.finish(sends)
     again = tighten_chain(posed, chain)
-    assert chain_finish(posed, again) <= chain_finish(posed, chain)
+    assert posed.finish(again) <= posed.finish(chain)
     told = [sorted((s.chunk, s.route, s.reduce) for s in of) for of in (sends, again)]
     assert told[0] == told[1]
     turned = reroot_chains(posed, again, 1.0, lambda: False)
-    assert chain_finish(posed, turned) <= chain_finish(posed, again)
+    assert posed.finish(turned) <= posed.finish(again)
     for one in (again, turned):
         check_chain(posed, one)
 
 
-def check_chain(posed: SchedulingProblem, sends: Sequence[ChainSend]) -> None:
+def check_chain(posed: SchedulingProblem, sends: Sequence[ChunkSend]) -> None:
     """Check that chains are an allreduce that finishes when they say."""
     topology, clock = posed.topology, posed.clock
     whole = CombinedSchedule(
@@ -183,8 +179,8 @@ def check_chain(posed: SchedulingProblem, sends: Sequence[ChainSend]) -> None:
         posed,
         posed.crossings,
         posed.size,
-        chain_finish(posed, sends) * posed.unit,
-        chain_to_sends(posed, sends),
+        posed.finish(sends) * posed.unit,
+        to_columns(posed, sends),
         is_multicast=False,
         lower_bound=Fraction(0),
         scope="",
@@ -265,7 +261,7 @@ def test_model_of_chains_finds_the_best_of_all(data: st.DataObject) -> None:
     found = model.solve(Effort(units=20.0), phase_search.STRATEGY)
     assert found.sends is not None
     assert found.optimal
-    finish = chain_finish(posed, found.sends)
+    finish = posed.finish(found.sends)
     assert finish == soonest(posed, count, finish + 1)
 
 
@@ -301,7 +297,7 @@ def test_symmetric_chains_are_images_of_one() -> None:
     assert found.sends is not None
     chain = action.images(found.sends)
     assert len(chain) == 4 * 2 * 3
-    assert sum(isinstance(s, ChainSend) and s.reduce for s in chain) == 12
+    assert sum(s.reduce for s in chain) == 12
 
 
 def test_equal_seeds_give_equal_results() -> None:
@@ -338,7 +334,7 @@ def test_interrupt_keeps_the_best_by_then(at: str, monkeypatch: pytest.MonkeyPat
     if at == "direct":
         monkeypatch.setattr(combining, "schedule_direct", interrupted)
     else:
-        monkeypatch.setattr(chain_search.ChainSearch, "improve_before", interrupted)
+        monkeypatch.setattr(chains.ChainSearch, "improve_before", interrupted)
     dgx1 = resolve_topology("dgx1")
     outcome = registry.plan(
         TECCL, Request(dgx1, named_spec("allreduce", 8), 10**6), None, Effort(units=0.1)
