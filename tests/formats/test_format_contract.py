@@ -20,9 +20,9 @@ def test_conforms(name: str) -> None:
     check_format(name)
 
 
-def files(folder: Path, machine: str = "ring:4", collective: str = "allgather") -> list[Path]:
+def files(folder: Path, collective: str = "allgather") -> list[Path]:
     found = []
-    for algorithm in frontier(machine, collective):
+    for algorithm in frontier("ring:4", collective):
         found.append(folder / f"{collective}-{algorithm.steps}.json")
         found[-1].write_text(to_text(algorithm_to_wire(algorithm)))
     return found

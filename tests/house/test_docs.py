@@ -21,9 +21,6 @@ from docs.made import ROOT, commands, fill, pages
 from sccl.errors import UnknownNameError
 from tests.kit.commands import COMMANDS
 
-FLAGS = {"mscclpp": "msccl++"}
-"""Formats that are called something else where they are written."""
-
 FOLDERS = ("docs", "benchmarks", "notebooks")
 PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
 

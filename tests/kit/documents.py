@@ -22,7 +22,6 @@ from tests.kit.traces import PREFETCHING, profile
 from tests.kit.workloads import prefetching
 
 QUESTION = ("--collective", "allgather", "--topo", "ring:4")
-ONLY = ("--only", "ring,c-cube,tacos")
 SIZE = ("--chunks", "1", "--steps", "2", "--rounds", "2")
 RECORDED = f"""import os, pathlib
 for rank in (b"0", b"1"):

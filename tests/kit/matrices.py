@@ -113,9 +113,9 @@ _XGMI_OR_PCIE = [
 
 
 @st.composite
-def shown_by_rocm(draw: st.DrawFn, max_gpus: int = 9) -> ShownByRocm:
+def shown_by_rocm(draw: st.DrawFn) -> ShownByRocm:
     """Return any links for the pairs of some GPUs, in the tables of either tool."""
-    gpus = draw(st.integers(2, max_gpus))
+    gpus = draw(st.integers(2, 9))
     pairs = [(a, b) for a in range(gpus) for b in range(a + 1, gpus)]
     word = st.sampled_from(_XGMI_OR_PCIE)
     told = draw(st.lists(word, min_size=len(pairs), max_size=len(pairs)))

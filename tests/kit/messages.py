@@ -47,11 +47,11 @@ def exchange(dimensions: int) -> Steps:
 
 
 @st.composite
-def messages(draw: st.DrawFn, topology: Topology, most: int = 8) -> Messages:
+def messages(draw: st.DrawFn, topology: Topology) -> Messages:
     """Return messages between any ranks, in steps that mean nothing."""
     rank = st.integers(0, topology.ranks - 1)
     row = st.tuples(st.integers(0, 3), st.integers(0, 2), rank, rank).filter(lambda r: r[2] != r[3])
-    rows = draw(st.lists(row, max_size=most))
+    rows = draw(st.lists(row, max_size=8))
     made = Messages.from_steps(*build_steps(rows), stepping=draw(st.sampled_from(StepAlignment)))
     made = draw(with_more_gates(made)) if draw(st.booleans()) else made
     return made.delayed(draw(st.integers(0, 3)))

@@ -42,17 +42,13 @@ class Case:
     us: Fraction
 
 
-def draw_machine(rng: random.Random, ranks: int | None = None, *, plain: bool = False) -> Topology:
-    """Return a strongly connected machine of unequal links.
-
-    Args:
-        plain: Whether it has neither budgets nor switches.
-    """
+def draw_machine(rng: random.Random, ranks: int | None = None) -> Topology:
+    """Return a strongly connected machine of unequal links."""
     ranks = ranks or rng.choice((2, 3, 3, 3, 4, 4))
     order = rng.sample(range(ranks), ranks)
     edges = {(order[i - 1], order[i]) for i in range(ranks)}
     switches: tuple[Switch, ...] = ()
-    if not plain and rng.random() < 0.2:
+    if rng.random() < 0.2:
         holds = rng.random() < 0.6
         buffer = None if holds else rng.choice((0, 1))
         cut_through = not holds or rng.random() < 0.5
@@ -65,7 +61,7 @@ def draw_machine(rng: random.Random, ranks: int | None = None, *, plain: bool = 
         Link(u, v, rng.choice((1, 1, 2, 3)), rng.choice(alphas), rng.choice(speeds))
         for u, v in sorted(edges)
     )
-    budgets = () if plain else _draw_budgets(rng, sorted(edges), speeds)
+    budgets = _draw_budgets(rng, sorted(edges), speeds)
     if any(switch.buffer_chunks is not None for switch in switches):
         budgets = ()
     chassis: tuple[tuple[int, ...], ...] = ()

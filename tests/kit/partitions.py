@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from sccl.core.topology import Link, Topology
 
 
-def build_machine(ranks: int, lanes: dict[tuple[int, int], int], name: str = "mine") -> Topology:
+def build_machine(ranks: int, lanes: dict[tuple[int, int], int]) -> Topology:
     """Return a machine of links as wide both ways."""
     both = {**lanes, **{(v, u): n for (u, v), n in lanes.items()}}
     links = tuple(Link(u, v, n, 1.0, 10.0) for (u, v), n in sorted(both.items()))
-    return Topology(name, ranks, links, 1.0, 10.0)
+    return Topology("mine", ranks, links, 1.0, 10.0)
 
 
 def partitions(ranks: list[int]) -> Iterator[list[list[int]]]:

@@ -544,18 +544,18 @@ def _join(clock: list[int], other: list[int]) -> None:
     clock[:] = map(max, clock, other)
 
 
-def explore(processes: Processes, most: int = 1_000_000) -> set[str]:
+def explore(processes: Processes) -> set[str]:
     """Return the faults of any interleaving, by exploration of all of them.
 
     If the next operation of a process is independent of all future operations of the others, only
     it is explored: whatever the others do before, it could as well have come first. This also holds
     for a satisfied wait, because words only grow. Everything else is explored in every order.
     """
-    return _Walk(processes, most).wrong
+    return _Walk(processes).wrong
 
 
 class _Walk:
-    def __init__(self, processes: Processes, most: int) -> None:
+    def __init__(self, processes: Processes) -> None:
         self.code = list(processes.values())
         names = dict.fromkeys(_what(op) for own in self.code for op in own)
         self.number = {name: n for n, name in enumerate(names)}
@@ -572,8 +572,7 @@ class _Walk:
                 if after not in seen:
                     seen.add(after)
                     todo.append(after)
-            assert len(seen) < most, "too many states to walk through"
-        self.states = len(seen)
+            assert len(seen) < 1_000_000, "too many states to walk through"
 
     def _after(self, at: tuple[int, ...], memory: tuple[_Held, ...]) -> Iterator[_State]:
         moves = []

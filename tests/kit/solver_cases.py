@@ -93,20 +93,19 @@ BANK = (
 _MOST_CHUNKS = 16  # chunk limit of repeated queries, beyond which Z3 takes up to half a minute
 
 
-def check_backend(solver: str, case: Case, timeout_s: float = 300, *, here: bool = False) -> None:
+def check_backend(solver: str, case: Case, *, here: bool = False) -> None:
     """Check that a backend gives a case its known verdict, and the same bytes on a second query.
 
     Args:
         solver: Name of the backend.
         case: Case with a known verdict.
-        timeout_s: Time limit of a query.
         here: Whether a solver for child processes runs in this process, which saves the start of an
             interpreter.
 
     Raises:
         AssertionError: The verdict differs, is late, or fails verification.
     """
-    effort, backend = solve.Effort(timeout_s), solve.load(solver)
+    effort, backend = solve.Effort(300), solve.load(solver)
     ask = getattr(backend, "answer_in_process", backend.answer) if here else backend.answer
     answer = solve_question(case.question, lambda instance: ask(instance, effort))
     assert not isinstance(answer, Unknown), f"{solver} gave up on {case}: {answer.reason}"

@@ -20,9 +20,9 @@ def instance_of(machine: str, collective: str, chunks: int, steps: int, rounds: 
     return Instance(topology, named_spec(collective, topology.ranks).at(chunks), steps, rounds)
 
 
-def under(instance: Instance, choice: str = "auto") -> Sat | Unknown:
+def under(instance: Instance) -> Sat | Unknown:
     """Solve an instance under its symmetries."""
-    found = candidate_groups(instance.topology, instance.collective, choice)
+    found = candidate_groups(instance.topology, instance.collective, "auto")
     return answer(instance, found, solve.Effort(20.0))
 
 

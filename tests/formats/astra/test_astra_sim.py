@@ -68,10 +68,10 @@ def like(files: WrittenFiles, path: Path, monkeypatch: pytest.MonkeyPatch) -> li
     return astra_reference.ends("workload", "system.json", "network.yml")
 
 
-def timed(machine: Topology, rows: list[tuple[int, int, int, int]], size: int = KB) -> Schedule:
+def timed(machine: Topology, rows: list[tuple[int, int, int, int]]) -> Schedule:
     """Return the schedule that rows (step, chunk, src, dst) are simulated as."""
     messages = Messages.from_steps(*build_steps(rows))
-    clock = Clock.from_topology(machine, size, tick_ps=1000)
+    clock = Clock.from_topology(machine, KB, tick_ps=1000)
     chunks = max(row[1] for row in rows) // machine.ranks + 1
     collective = named_spec("allgather", machine.ranks).at(chunks)
     messages = replace(messages, num_chunks=collective.num_chunks)

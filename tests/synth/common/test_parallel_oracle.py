@@ -43,8 +43,8 @@ from tests.kit.processes import PATIENCE_S, Pipe
 HOW = QueryConfig("cpsat", "none", syncoll_solve.Effort())
 
 
-def sweep_with(jobs: int, collective: str = "allgather", machine: str = "dgx1") -> dict[str, Any]:
-    topology = resolve_topology(machine)
+def sweep_with(jobs: int, collective: str) -> dict[str, Any]:
+    topology = resolve_topology("dgx1")
     with open_oracle(HOW, jobs) as oracle:
         found = sweep(
             topology,

@@ -46,10 +46,10 @@ def asked(machine: str | Topology, size: int) -> Request:
     return Request(topology, named_spec("allreduce", topology.ranks), size)
 
 
-def by_trees(request: Request, gap: float = 0.01, units: float = 0.5) -> Solution:
+def by_trees(request: Request) -> Solution:
     """Return the plan of trees up and down, without phases."""
     floor = completion_time_bound(request.topology, request.spec).us(request.size_bytes)
-    told = (floor, gap, units, inf, lambda _low, _high: None)
+    told = (floor, 0.01, 0.5, inf, lambda _low, _high: None)
     found, interrupted = pack_allreduce(request, None, *told)
     assert found is not None
     assert not interrupted

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.errors import InputError
+from sccl.errors import FormatError, InputError
 from sccl.topo import importers
 from sccl.topo.importers.common.unused_fields import unused_names
-from tests.kit.importers import HINTS, check_importer
+from tests.kit.importers import HINTS, check_importer, refusal
 
 
 @pytest.mark.parametrize("name", importers.importer_names())
@@ -42,16 +41,19 @@ def test_lines_of_several_machines_are_rejected() -> None:
         importers.read_machine(text, HINTS, "f")
 
 
-TEXTS = st.text(max_size=200) | st.text(st.sampled_from("0123456789 \n\t:[]{},-.<>/\"'aGbpsmu"))
-
-
 @pytest.mark.parametrize("name", importers.importer_names())
-@given(text=TEXTS)
-def test_any_text_is_read_or_refused(name: str, text: str) -> None:
+@given(data=st.data())
+def test_any_bytes_are_read_or_refused_in_a_sentence(name: str, data: st.DataObject) -> None:
     importer = importers.load_importer(name)
+    characters = st.sampled_from(sorted({*importer.EXAMPLE}))
+    texts = st.text(characters, max_size=200) | st.text(max_size=200)
+    content = data.draw(st.binary(max_size=300) | texts.map(str.encode))
+    try:
+        text = importers.decode_text(content, "f")
+    except FormatError:
+        return
     importer.sniff(text)
-    with contextlib.suppress(InputError):
-        importer.read(text, HINTS)
+    assert "\n" not in refusal(importer, text)
 
 
 UNKNOWN_FIELDS = {

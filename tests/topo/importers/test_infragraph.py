@@ -33,11 +33,11 @@ def edge(first: str, second: str, link: str = "wire", scheme: str = "one2one") -
     }
 
 
-def between(first: str, second: str, scheme: str = "one2one") -> Json:
+def between(first: str, second: str) -> Json:
     """Return an edge between instances: ``host[0].nic[1]``."""
     ends = [one.split(".", 1) for one in (first, second)]
     eps = [{"instance": instance, "component": component} for instance, component in ends]
-    return {"ep1": eps[0], "ep2": eps[1], "scheme": scheme, "link": "net"}
+    return {"ep1": eps[0], "ep2": eps[1], "scheme": "one2one", "link": "net"}
 
 
 def component(name: str, count: int, choice: str = "", description: str = "") -> Json:
@@ -138,13 +138,12 @@ def test_schemes() -> None:
         assert found.edges == pairs | {(b, a) for a, b in pairs}
 
 
-def server(nics: int, xpus: int = 4) -> Json:
+def server(nics: int) -> Json:
     """Return a box with a switch of its own, and PCIe switches with two XPUs each to its NICs."""
-    half = xpus // 2
     return {
         "name": "box",
         "components": [
-            component("xpu", xpus, description="NVIDIA A100"),
+            component("xpu", 4, description="NVIDIA A100"),
             component("nvsw", 1, "switch"),
             component("pcie", 2, "switch"),
             component("nic", nics),
@@ -154,10 +153,7 @@ def server(nics: int, xpus: int = 4) -> Json:
         "links": [link("nvlink", 300, 0.5), {"name": "pci", "description": "PCIe gen5 x16"}],
         "edges": [
             edge("xpu", "nvsw", "nvlink", "many2many"),
-            *(
-                edge(f"pcie[{i}]", f"xpu[{i * half}:{i * half + half}]", "pci", "many2many")
-                for i in (0, 1)
-            ),
+            *(edge(f"pcie[{i}]", f"xpu[{2 * i}:{2 * i + 2}]", "pci", "many2many") for i in (0, 1)),
             *(edge(f"nic[{n}]", f"pcie[{n * 2 // nics}]", "pci") for n in range(nics)),
             edge("cpu", "pcie", "pci"),
             edge("cpu", "cpu", "pci", "many2many"),

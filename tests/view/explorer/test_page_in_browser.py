@@ -383,13 +383,8 @@ def boxes_of(tab: Tab, css: str) -> list[tuple[str, list[float]]]:
     return [(text, box) for text, box in found]
 
 
-def overlap(one: Sequence[float], other: Sequence[float], room: float = 0.0) -> bool:
-    return (
-        one[0] < other[2] + room
-        and other[0] < one[2] + room
-        and one[1] < other[3] + room
-        and other[1] < one[3] + room
-    )
+def overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 @pytest.mark.parametrize("width", [1280, 800, 400])
