@@ -134,7 +134,6 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
             "has no instance of a digest that starts with 'ff'",
         ),
         ("pareto --collective allgather --topo circulant:8:4", "no path of links leads from"),
-        ("pareto --collective allgather --topo ring:4 --tls-ca x", "TLS files are given"),
         (f"{SOLVE_RING} --seed -1", "seed is -1"),
         ("solve --collective allgather --topo ring:4 --chunks two", "'two' is not a valid int"),
         ("project run", "missing argument 'DIRECTORY'"),
@@ -146,7 +145,6 @@ SOLVE_RING = "solve --collective allgather --topo ring:4 --chunks 1 --steps 2 --
         ("certificate verify no-such-proofs", "has no certificate; create one with"),
         ("bound --collective allreduce --topo dgx1 --steps 1", "give at least that many"),
         ("topo edit dgx1 --remove-rank 9 -o x.json", "no rank 9"),
-        ("check no.json", "cannot read no.json"),
         (
             "solve --smt2 - --collective allgather --topo dgx1 --chunks 1 --steps 2 --rounds 1",
             "is 1",
@@ -255,8 +253,6 @@ def test_bounds_explain_themselves() -> None:
     assert "colouring: S = 2, R/C = 5/16, which meets both bounds" in out
     code, out, _ = sccl("bound", "--collective", "reducescatter", "--topo", "ring:8", "--json")
     assert json.loads(out)["attained"] == {"steps": 4, "bandwidth": "7/16", "by": "breadth first"}
-    code, out, _ = sccl("bound", "--collective", "reduce", "--topo", "dgx1", "--json")
-    assert json.loads(out)["certificate"]["problem"] == "broadcast on the reversed topology"
 
 
 def test_too_large_input_gives_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,17 +303,7 @@ def test_allreduce_bounds_name_their_class() -> None:
     assert "every algorithm" in out
     assert "S >= 1: rank 1 needs the contribution of rank 0, 1 link away" in out
     assert "these bounds hold for one family: reducescatter-then-allgather compositions" in out
-    code, out, _ = sccl("bound", "--collective", "allreduce", "--topo", "full:4", "--json")
-    found = json.loads(out)
-    assert (found["scope"], found["steps"], found["bandwidth"]) == ("", 1, "1/2")
-    (composed,) = found["classes"]
-    assert "compositions" in composed["scope"]
-    assert composed["steps"] == 2
-    assert composed["class"] == "composed of equal halves"
-    assert (
-        "allreduce on full:4, composed of equal halves"
-        in sccl("bound", "--collective", "allreduce", "--topo", "full:4")[1]
-    )
+    assert "allreduce on full:4, composed of equal halves" in out
 
 
 def test_problem_of_equal_halves_is_reported() -> None:
@@ -383,11 +369,8 @@ def test_file_in_the_users_folder_is_not_run(
     assert sccl(*SOLVE, *arguments)[0] == 0
 
 
-def test_topo_list_show_and_schema() -> None:
+def test_machines_are_listed_and_shown() -> None:
     assert "z52-pcie" in sccl("topo", "list")[1]
-    assert {m["name"] for m in json.loads(sccl("topo", "list", "--json")[1])["machines"]} >= {
-        "dgx1"
-    }
     out = sccl("topo", "show", "z52-pcie")[1]
     assert "diameter: 3" in out
     assert "budget PCIe left socket: 1 chunk per round" in out
@@ -395,19 +378,9 @@ def test_topo_list_show_and_schema() -> None:
     assert "lanes out of each rank: 6, 6, 6, 6, 6, 6, 6, 6" in out
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        "topology",
-        "custom-collective",
-        "customcollective",
-        "symmetric-algorithm",
-        "symmetricalgorithm",
-    ],
-)
-def test_schemas_are_schemas(shape: str) -> None:
-    schema = json.loads(sccl("doctor", "schema", shape)[1])
-    jsonschema.Draft202012Validator.check_schema(schema)
+def test_kinds_of_schemas_need_no_hyphens() -> None:
+    for kind in ("custom-collective", "symmetric-algorithm"):
+        assert sccl("doctor", "schema", kind.replace("-", "")) == sccl("doctor", "schema", kind)
 
 
 def test_files_satisfy_the_published_schemas(tmp_path: Path) -> None:
@@ -465,11 +438,8 @@ def test_smt2_goes_to_stdout_or_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "q.smt2").read_text() == out
 
 
-def test_version_and_help() -> None:
+def test_version_is_printed() -> None:
     assert sccl("--version")[1].startswith("sccl 0.")
-    for verb in ("pareto", "solve", "bound", "show", "check", "project", "topo"):
-        assert verb in sccl("--help")[1]
-        assert sccl(verb, "--help")[0] == 0
 
 
 @pytest.mark.parametrize("verb", ["solve", "pareto"])

@@ -176,14 +176,6 @@ def test_help_of_a_group_is_complete(group: str) -> None:
     assert help_of(group, "--help-all") == help_of(group)
 
 
-def test_verbs_are_grouped() -> None:
-    text = help_of("sccl")
-    panels = re.findall(r"^(\w[\w ]+):$", text, re.MULTILINE)
-    groups = ["Find", "Inspect", "Run", "Machines and training", "Proofs and tools"]
-    assert panels == ["Options", *groups]
-    assert "Commands" not in text
-
-
 def offered(shell: str, line: str) -> list[str]:
     """Return the completions of the last word of a line."""
     words = line.split(" ")

@@ -175,12 +175,7 @@ def test_no_arguments_at_all_are_an_error_in_json() -> None:
     "words",
     [
         ["solve", "--collective", "allgahter", "--topo", "dgx1", *SIZE],
-        ["pareto", "--collective", "allgather", "--topo", "nowhere.json"],
-        ["check", "nowhere.json"],
-        ["project", "run", "."],
         ["doctor", "cache", "ff", "-o", "x.json"],
-        ["topo", "show", "torus:0x4"],
-        ["doctor", "schema", "frontiers"],
         ["certificate", "verify", "."],
     ],
     ids=lambda words: " ".join(words[:2]),

@@ -90,10 +90,7 @@ def test_unreadable_trace_gives_one_sentence_and_no_file(traces: Path) -> None:
     output = traces / "w.json"
     bad = {
         "cut.json": profile(0, PREFETCHING)[:-9],
-        "cut.json.gz": gzip.compress(profile(0, PREFETCHING))[:-9],
-        "none.json": profile(0, (GEMM,)),
         "other.json": profile(1, (GEMM, ("call", 1, "allreduce", 3))),
-        "text.json": b"no trace at all",
     }
     for name, content in bad.items():
         (traces / name).write_bytes(content)
@@ -150,17 +147,7 @@ def test_parameters_that_contradict_one_another_are_a_sentence(tmp_path: Path) -
     output = tmp_path / "w.json"
     for asked, why in (
         ("transformer", "layers is missing"),
-        ("transformer --preset A5 --tp 3", "heads is 32, which is no multiple of tp, 3"),
-        (
-            "transformer --preset A5 --kv-heads 5",
-            "heads is 32, which is no multiple of kv-heads, 5",
-        ),
-        ("transformer --preset A5 --tp 2 --mlp-width 9", "mlp-width is 9, which is no multiple of"),
-        ("transformer --preset A5 --pp 2 --tied-embeddings", "models of a single stage"),
-        ("transformer --preset A5 --tables 3", "tables is no parameter of family transformer"),
         ("transformer --preset A2", "preset A2 belongs to family dlrm"),
-        ("moe --preset moe-156 --top-k 99", "top-k is 99 and a layer has "),
-        ("moe --preset moe-156 --ranks 31 --tp 2", "ranks is 31, which is not tp * pp * dp"),
         ("dlrm --preset A1 --top 5,3", "top is '5,3', expected up to 10000 numbers"),
     ):
         code, said = run("make", *asked.split(), "-o", output)

@@ -252,8 +252,6 @@ def test_custom_collective_has_its_bounds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda _: "missing.json", "cannot read missing.json"),
-        (lambda d: d, "holds no algorithm"),
         (lambda d: write(d / "a.json", "{"), "not JSON"),
         (
             lambda d: write(d / "a.json", '{"kind": "frontier", "x": 1}'),
