@@ -7,11 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from sccl.cli.main import app
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
+from tests.kit.commands import sccl
 from tests.kit.symmetric import symmetric
 
 ALLGATHER = ("pareto", "--collective", "allgather", "--topo", "ring:4")
@@ -22,13 +21,6 @@ FRONTIER = {
     "points": [],
     "bounds": {"steps": 1, "bandwidth": "1"},
 }
-
-
-def sccl(*arguments: str | Path) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture(scope="module")

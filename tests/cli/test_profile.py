@@ -8,25 +8,19 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from sccl.cli.main import app
 from sccl.cli.topo.profile import _ALIKE, _MISFIT
 from sccl.core.files.topologies import load_topology
 from sccl.runtime.machine_profile import save_measurements
 from sccl.topo.profiles.measured_machine import MAX_MISFIT, SAME_COST_TOLERANCE
 from sccl.topo.profiles.measurement_files import load_measurements
 from sccl.topo.profiles.measurements import LinkTiming, Measurements, Pacing
+from tests.kit.commands import sccl
 from tests.kit.profiles import measured
 from tests.kit.projects import mpich
 
 TWO_KINDS = {(u, v): (0.7, 40.0) if u // 2 == v // 2 else (2.0, 100.0)
              for u, v in permutations(range(4), 2)}  # fmt: skip
-
-
-def run(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    return done.exit_code, done.stdout, done.stderr
 
 
 def kept(folder: Path, measurements: Measurements) -> Path:
@@ -38,7 +32,7 @@ def kept(folder: Path, measurements: Measurements) -> Path:
 def test_file_of_measurements_becomes_a_machine(tmp_path: Path) -> None:
     file = kept(tmp_path, measured(TWO_KINDS, 4, "cli", 0.02))
     output, picture = tmp_path / "machine.json", tmp_path / "links.svg"
-    code, said, _ = run("topo", "profile", "--measurements", file, "-o", output, "--plot", picture)
+    code, said, _ = sccl("topo", "profile", "--measurements", file, "-o", output, "--plot", picture)
     assert code == 0
     assert "cost 1: alpha 0.7 us, 25 GB/s (4 links)" in said
     assert "cost 2: alpha 2 us, 10 GB/s (8 links)" in said
@@ -49,7 +43,7 @@ def test_file_of_measurements_becomes_a_machine(tmp_path: Path) -> None:
     assert "4 links: 0.7 µs, 25 GB/s" in drawn
     assert "one after another" in drawn
     first = output.read_bytes(), picture.read_bytes()
-    assert run("topo", "profile", "--measurements", file, "-o", output, "--plot", picture)[0] == 0
+    assert sccl("topo", "profile", "--measurements", file, "-o", output, "--plot", picture)[0] == 0
     assert (output.read_bytes(), picture.read_bytes()) == first
 
 
@@ -63,7 +57,7 @@ def test_median_is_fitted_where_it_is_asked_for(tmp_path: Path) -> None:
         kept(tmp_path, replace(made, timings=slow)),
         "--json",
     )
-    least, median = (json.loads(run(*words, "--take", take)[1]) for take in ("least", "median"))
+    least, median = (json.loads(sccl(*words, "--take", take)[1]) for take in ("least", "median"))
     assert (least["take"], least["costs"]) == (
         "least",
         [{"alpha_us": 1, "gb_per_s": 20, "links": 1}],
@@ -79,26 +73,28 @@ def test_measurements_come_back_from_their_file(tmp_path: Path) -> None:
 def test_few_links_have_a_line_each(tmp_path: Path) -> None:
     file = kept(tmp_path, measured({(0, 1): (1.0, 50.0), (1, 0): (1.0, 90.0)}, 2, "lines"))
     picture = tmp_path / "links.svg"
-    assert run("topo", "profile", "--measurements", file, "--plot", picture)[0] == 0
+    assert sccl("topo", "profile", "--measurements", file, "--plot", picture)[0] == 0
     assert "link 0-&gt;1" in picture.read_text()
 
 
 def test_very_many_costs_leave_some_out_of_the_picture(tmp_path: Path) -> None:
     costs = {(u, v): (1.0, 10 * 1.5 ** (4 * u + v)) for u, v in permutations(range(4), 2)}
     file, picture = kept(tmp_path, measured(costs, 4, "many")), tmp_path / "links.svg"
-    assert run("topo", "profile", "--measurements", file, "--plot", picture)[0] == 0
+    assert sccl("topo", "profile", "--measurements", file, "--plot", picture)[0] == 0
     assert "(4 costs of few links left out)" in picture.read_text()
 
 
 def test_known_machine_keeps_its_links(tmp_path: Path) -> None:
     file = kept(tmp_path, measured(TWO_KINDS, 4, "known", 0.02))
     output = tmp_path / "machine.json"
-    code, said, _ = run("topo", "profile", "--measurements", file, "--topo", "ring:4", "-o", output)
+    code, said, _ = sccl(
+        "topo", "profile", "--measurements", file, "--topo", "ring:4", "-o", output
+    )
     assert code == 0
     assert "0->2" not in said  # not a link of a ring
     machine = load_topology(output)
     assert {k.edge: k.gb_per_s for k in machine.links if k.src == 0} == {(0, 1): 25, (0, 3): 10}
-    code, said, _ = run("topo", "profile", "--measurements", file, "--topo", "ring:4", "--json")
+    code, said, _ = sccl("topo", "profile", "--measurements", file, "--topo", "ring:4", "--json")
     assert set(json.loads(said)["inputs"]) == {"measurements", "topology"}
 
 
@@ -117,7 +113,7 @@ def test_two_ranks_are_measured_and_fitted(tmp_path: Path) -> None:
         "--repeat",
         "2",
     )
-    code, _, said = run(*words, "--max-misfit", "10", "--save", raw, "-o", output)
+    code, _, said = sccl(*words, "--max-misfit", "10", "--save", raw, "-o", output)
     assert code == 0, said
     assert "measuring 2 links between 2 MPI ranks" in said
     machine = load_topology(output)
@@ -125,7 +121,7 @@ def test_two_ranks_are_measured_and_fitted(tmp_path: Path) -> None:
     assert len(load_measurements(raw).timings) == 2 * 7 * 5
     again = tmp_path / "again.json"
     fit = ("topo", "profile", "--measurements", raw, "--max-misfit", "10", "-o", again)
-    assert run(*fit)[0] == 0
+    assert sccl(*fit)[0] == 0
     assert load_topology(again) == machine
 
 
@@ -135,7 +131,7 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
     )
     file = kept(tmp_path, Measurements("odd", 2, falling))
     output, picture = tmp_path / "machine.json", tmp_path / "links.svg"
-    code, said, why = run(
+    code, said, why = sccl(
         "topo", "profile", "--measurements", file, "-o", output, "--plot", picture
     )
     assert (code, said) == (2, "")
@@ -172,7 +168,7 @@ def test_measurements_that_fit_nothing_leave_nothing_written(tmp_path: Path) -> 
 def test_bad_input_gives_one_sentence(words: list[str], says: str, tmp_path: Path) -> None:
     file = kept(tmp_path, measured({(0, 1): (1.0, 50.0)}, 2, "bad"))
     before = file.read_bytes()
-    code, said, why = run(
+    code, said, why = sccl(
         "topo", "profile", *(str(file) if word == "FILE" else word for word in words)
     )
     assert (code, said) == (2, "")
@@ -197,7 +193,7 @@ def test_file_that_holds_no_measurements_gives_one_sentence(
 ) -> None:
     file = tmp_path / "odd.json"
     file.write_bytes(content)
-    code, said, why = run("topo", "profile", "--measurements", file)
+    code, said, why = sccl("topo", "profile", "--measurements", file)
     assert (code, said, why.count("\n")) == (2, "", 1)
     assert str(file) in why
     assert says in why
@@ -230,7 +226,7 @@ def test_broken_file_is_told_by_its_field(
     assert isinstance(rows, list)
     file = tmp_path / "m.json"
     file.write_text(json.dumps(fields | {"timings": [row | one for one in rows]}))
-    code, _, why = run("topo", "profile", "--measurements", file)
+    code, _, why = sccl("topo", "profile", "--measurements", file)
     assert code == 2
     assert str(file) in why
     assert says in why

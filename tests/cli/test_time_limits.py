@@ -47,6 +47,7 @@ def test_exit_code_reports_a_gap_above_the_limit() -> None:
     ("more", "says"),
     [
         (("--size", "1MB", "--gap", "2"), "gap is 2"),
+        (("--size", "1MB", "--timeout", "0"), "timeout is 0"),
         (("--size", "1MB", "--certify", str(ROOT / "README.md")), "README.md"),
         (("--size", "1MB", "--certify", str(PUBLISHED / "z52-allgather")), "would be lost"),
     ],

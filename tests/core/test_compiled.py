@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numba
 import pytest
 from numba.core import event
 
@@ -131,3 +132,15 @@ def test_kept_code_is_read_back(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert hits == ["dict_values([])", "dict_values([1])"]
+
+
+def test_first_use_is_told_where_something_is_compiled() -> None:
+    told: list[bool] = []
+
+    def twice(x: Any) -> Any:
+        return x + x
+
+    with compiling(lambda: told.append(True)):
+        fast: Any = numba.njit(twice)
+        assert [fast(1), fast(1), fast(1.5)] == [2, 2, 3.0]
+    assert told == [True]

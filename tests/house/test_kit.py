@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import NO_SHARED
 from tests.kit import file_order, once
 from tests.kit.imports import reached_tests
 from tests.kit.nightly import FURTHER
@@ -56,10 +58,8 @@ def test_long_files_come_first_and_unknown_ones_before_them(request: pytest.Fixt
     assert seconds == sorted(seconds, reverse=True)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 7])
-def test_every_worker_begins_with_a_long_file(
-    workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_worker_begins_with_a_long_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = 3
     seconds = {f"tests/test_{n}.py": float(n) for n in range(40)}
     monkeypatch.setattr(file_order, "stored_durations", lambda: seconds)
     items: Any = [SimpleNamespace(nodeid=f"{file}::{i}") for file in seconds for i in range(5)]
@@ -102,6 +102,17 @@ def test_shared_helpers_are_in_the_kit() -> None:
                 assert ".test_" not in (node.module or ""), path
 
 
+def run_pytest(folder: Path, text: str, *words: str, **env: str) -> tuple[int, str]:
+    """Run a file of tests under our conftest, and return the exit code and the output."""
+    (folder / "test_it.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n nightly\n browser\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.conftest", *words, str(folder)],
+        cwd=ROOT, env=os.environ | env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
 TESTS = """
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -133,15 +144,23 @@ def test_count(): print(f"tried {len(tried)}, seed {seed('x')}")
     ],
 )
 def test_days_and_nights(words: tuple[str, ...], says: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n nightly\n browser\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-s", "-p", "tests.conftest", *words, str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
+    code, printed = run_pytest(tmp_path, TESTS, "-s", *words)
+    assert code == 0, printed
     for words_said in says:
-        assert words_said in done.stdout
+        assert words_said in printed
+
+
+@pytest.mark.parametrize(("strict", "says"), [("1", "1 failed, 1 skipped"), ("0", "2 skipped")])
+def test_skips_fail_in_ci_if_they_miss_more_than_shared_data(
+    strict: str, says: str, tmp_path: Path
+) -> None:
+    reasons = ("no compiler", NO_SHARED)
+    skips = (f"def test_{i}(): pytest.skip({reason!r})\n" for i, reason in enumerate(reasons))
+    text = f"import pytest\n{''.join(skips)}"
+    code, printed = run_pytest(tmp_path, text, "-q", SCCL_STRICT_TOOLS=strict)
+    assert code == int(strict), printed
+    assert f"{says} in " in printed
+    assert ("::test_0" in printed, "::test_1" in printed) == (strict == "1", False)
 
 
 @pytest.mark.parametrize(
@@ -167,19 +186,14 @@ def test_change_reaches_tests_by_imports_commands_and_data(changed: str, reached
 
 
 def test_run_above_its_processor_limit_fails(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text("def test_it(): sum(range(10**6))\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", str(tmp_path)]
-    for limit, code in ((0, 1), (1000, 0)):
-        done = subprocess.run(
-            [*command, f"--processor-limit={limit}"],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == code
-        assert f"at the speed of durations.json, limit {limit} s)" in done.stdout
+    text = "def test_it(): sum(range(10**6))\n"
+    for limit, expected in ((0, 1), (1000, 0)):
+        code, printed = run_pytest(tmp_path, text, f"--processor-limit={limit}")
+        assert code == expected
+        assert f"at the speed of durations.json, limit {limit} s)" in printed
 
 
-@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("factor", [0.5, 3.0])
 def test_slowdown_is_that_of_most_tests(factor: float) -> None:
     recorded = {f"test_{i}": 1.0 for i in range(60)}
     measured = dict.fromkeys(recorded, factor) | {"test_0": 1000.0, "test_new": 50.0}

@@ -13,13 +13,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-import msgspec
-
 from sccl import formats
 from sccl.core.algorithm import Algorithm
 from sccl.core.collective import Collective
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
+from sccl.core.files.kinds import json_schema
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
 from sccl.formats import Format, SizedPlan, WrittenFiles
@@ -53,7 +52,7 @@ def check_format(name: str) -> None:
 
 
 def _fields(form: Format) -> list[dict[str, object]]:
-    shape = msgspec.json.schema(form.Options)["$defs"][form.Options.__name__]
+    shape = json_schema(form.Options)["$defs"][form.Options.__name__]
     return list(shape["properties"].values())
 
 

@@ -18,6 +18,7 @@ from sccl.core.bound import Measure
 from sccl.core.cost import Costs
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
+from sccl.core.files.kinds import json_schema
 from sccl.core.files.schedules import text_pieces
 from sccl.core.outcome import Inconclusive, Infeasible, Outcome, Solution
 from sccl.core.packed_schedule import PackedSchedule
@@ -145,7 +146,7 @@ def check_options(synthesizer: Synthesizer) -> None:
     assert issubclass(kind, Options)
     assert kind.__struct_config__.frozen
     assert kind() == kind()
-    schema = msgspec.json.schema(kind)["$defs"][kind.__name__]
+    schema = json_schema(kind)["$defs"][kind.__name__]
     for field in msgspec.structs.fields(kind):
         assert not field.required, f"{field.name} has no default"
         assert schema["properties"][field.name].get("description"), f"{field.name} has no help"

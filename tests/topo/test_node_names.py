@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import sccl
-from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import SLOWEST_LINK_NOTE
 from sccl.core.files.algorithms import load_algorithm
@@ -24,6 +22,7 @@ from sccl.topo import resolve_topology
 from sccl.topo.degrade import add_links, remove_parts
 from sccl.topo.machine_model import machine_model
 from sccl.topo.node_names import parse_added_lanes, parse_links, parse_rank
+from tests.kit.commands import sccl as run
 
 LABELS = ("GPU0", "GPU1", "a-b", "b", "a", "GPU 5", "b:1", "twice", "twice")
 
@@ -31,14 +30,6 @@ LABELS = ("GPU0", "GPU1", "a-b", "b", "a", "GPU 5", "b:1", "twice", "twice")
 @pytest.fixture
 def labelled() -> Topology:
     return replace(resolve_topology("full:9"), labels=LABELS)
-
-
-def run(*arguments: str | Path) -> tuple[int, str, str]:
-    """Run the command in this process and return (exit code, stdout, stderr)."""
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.mark.parametrize(
