@@ -13,7 +13,7 @@ from sccl.codegen.targets.codegen_options import CodegenOptions
 from sccl.core.algorithm import Algorithm
 from sccl.core.cost import Costs
 from sccl.core.files.outputs import Output, build_output, plan_digests
-from sccl.core.files.shapes import Count, FileText
+from sccl.core.files.shapes import FileText, NonNegative
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.transform.validated import validated_steps
@@ -32,8 +32,8 @@ class CodegenOutput(Output, frozen=True, kw_only=True):
     kind: Literal["codegen"] = "codegen"
     directory: FileText
     target: str
-    ranks: Count
-    algorithms: Count
+    ranks: NonNegative
+    algorithms: NonNegative
     collectives: tuple[str, ...]
     files: Annotated[tuple[str, ...], "Names of the written files."]
 

@@ -13,7 +13,7 @@ from sccl.comparison.contender_selection import FilePlan
 from sccl.comparison.tuner_rules import TunerPart
 from sccl.core.clock import AlphaText
 from sccl.core.files.outputs import Output, build_output, plan_digests, question_digests
-from sccl.core.files.shapes import Count, FileText, Part, Seconds
+from sccl.core.files.shapes import FileText, NonNegative, Part, Seconds
 from sccl.view.charts import SystemTimes
 
 GbPerS = Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
@@ -23,7 +23,7 @@ Gap = Annotated[float | None, Meta(description="time_us / bound_us - 1; null: th
 class StandingPart(Part, frozen=True, kw_only=True):
     """The time of a system at a size."""
 
-    size_bytes: Count
+    size_bytes: NonNegative
     time_us: float
     algorithm_gb_per_s: GbPerS
     gap: Gap
@@ -44,7 +44,7 @@ class ComparedSystemPart(Part, frozen=True, kw_only=True):
 class ComparedSizePart(Part, frozen=True, kw_only=True):
     """The fastest system at a size."""
 
-    size_bytes: Annotated[Count, "Size of a rank's buffer, L."]
+    size_bytes: Annotated[NonNegative, "Size of a rank's buffer, L."]
     bound_us: Annotated[float, "Lower bound for all chunkings."]
     bound_by: Annotated[
         Literal["cuts", "prices"], "Proof: cuts of the machine and R/C, or prices of links in time."
@@ -66,7 +66,7 @@ class CompareOutput(Output, frozen=True, kw_only=True):
     collective: str
     topology: str
     alpha: Annotated[AlphaText, "Whether alpha occupies the link or travels."]
-    seed: Count
+    seed: NonNegative
     sizes: tuple[ComparedSizePart, ...]
     systems: tuple[ComparedSystemPart, ...]
     ended: Annotated[str, "Reason why it ended early; or empty."]

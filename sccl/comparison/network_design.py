@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 
 from sccl.collectives import named_spec
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, FileText, FractionText, Part
+from sccl.core.files.shapes import FileText, FractionText, NonNegative, Part
 from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
 from sccl.core.topology import MAX_RANKS, Topology
@@ -45,7 +45,7 @@ class DesignPart(Part, frozen=True, kw_only=True):
     """A network."""
 
     name: Annotated[str, "Name for 'sccl topo show'; for allreduce, one entry per algorithm."]
-    steps: Count
+    steps: NonNegative
     bandwidth: Annotated[FractionText, "R/C attained with this number of steps."]
     by: Annotated[str, "Algorithm or construction that attains it."]
     best: Annotated[bool, "Whether no other listed network dominates it."]
@@ -56,13 +56,13 @@ class DesignOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["design"] = "design"
     collective: str
-    ranks: Count
-    degree: Count
+    ranks: NonNegative
+    degree: NonNegative
     seed: int
-    moore_steps: Annotated[Count, "Lower bound on the steps of networks of this size."]
+    moore_steps: Annotated[NonNegative, "Lower bound on the steps of networks of this size."]
     bandwidth: Annotated[FractionText, "Lower bound on R/C for such networks."]
     networks: Annotated[tuple[DesignPart, ...], "By steps, then by R/C."]
-    tried: Annotated[Count, "Number of evaluated networks."]
+    tried: Annotated[NonNegative, "Number of evaluated networks."]
     ended: Annotated[str, "Reason why it ended early; or empty."]
     file: Annotated[FileText | None, "The network that was written."] = None
     picture: Annotated[FileText | None, "The picture, if any."] = None

@@ -17,7 +17,7 @@ import msgspec
 
 from sccl.collectives import Spec, collective_names, remove_rank
 from sccl.core.files.outputs import Output, build_output, question_digests
-from sccl.core.files.shapes import Count, FileText, FractionText, Part, Seconds
+from sccl.core.files.shapes import FileText, FractionText, NonNegative, Part, Seconds
 from sccl.core.frontier import Point
 from sccl.core.ids import Edge
 from sccl.core.instance import SweepRange
@@ -88,7 +88,7 @@ class PartFailure:
 class ReachedPart(Part, frozen=True, kw_only=True):
     """A point of the frontier, after a failure or before any."""
 
-    steps: Count
+    steps: NonNegative
     bandwidth: Annotated[FractionText, "R/C, or the limit that it approaches."]
     chunks: Annotated[int | None, "C; null: unknown."]
     rounds: int | None

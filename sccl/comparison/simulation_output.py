@@ -13,7 +13,7 @@ from sccl.comparison.plan_simulation import SimulatedCollective, SimulationRun, 
 from sccl.core.clock import AlphaText
 from sccl.core.files.json_text import file_digest
 from sccl.core.files.outputs import Output, build_output, plan_digests
-from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.core.outcome import Plan
 from sccl.sim import CriticalStep, Timeline
 from sccl.sim.settings import SimulationSettings
@@ -33,7 +33,7 @@ class SimulatedPart(Part, frozen=True, kw_only=True):
     chunks: Annotated[int, Meta(ge=1), "C."]
     size_bytes: Annotated[int, Meta(ge=1), "L, the size of C chunks."]
     chunk_bytes: Annotated[int | None, "Size of every chunk, rounded up; null: they differ."]
-    messages: Count
+    messages: NonNegative
     finish_us: Annotated[float, Meta(ge=0), "Arrival of its last chunk."]
     algorithm_gb_per_s: Annotated[float, Meta(ge=0), "L / finish, 10^9 bytes/s."]
     bound_us: Annotated[float | None, "Lower bound on its completion time; null: unknown."]
@@ -42,19 +42,19 @@ class SimulatedPart(Part, frozen=True, kw_only=True):
 
 
 class BusiestPart(Part, frozen=True, kw_only=True):
-    """The busiest link. Of equally busy links it is the first."""
+    """The busiest link, the first one if several are equally busy."""
 
     link: Annotated[tuple[int, int], "[src, dst]."]
     busy_us: Us
     busy: Share
-    bytes: Annotated[Count, "Bytes that it carried."]
+    bytes: Annotated[NonNegative, "Bytes that it carried."]
 
 
 class PathPart(Part, frozen=True, kw_only=True):
     """A transfer on the critical path: all later transfers of the path wait for it."""
 
     file: FileText
-    chunk: Count
+    chunk: NonNegative
     link: Annotated[tuple[int, int], "[src, dst]."]
     ready_us: Annotated[float, "Time when it entered the link's queue."]
     start_us: Annotated[float, "Time when the link started it."]

@@ -15,7 +15,7 @@ from sccl.core.cost import format_bytes
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.outputs import Output, build_output, question_digests
-from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -36,14 +36,14 @@ Interval = Annotated[tuple[float, float], Meta(description="Bootstrap interval, 
 class FittedLinkPart(Part, frozen=True, kw_only=True):
     """The fitted costs of a link, and the index of its shared costs."""
 
-    src: Count
-    dst: Count
+    src: NonNegative
+    dst: NonNegative
     alpha_us: Annotated[float, "Latency, microseconds."]
     alpha_us_interval: Interval
     gb_per_s: Annotated[float, "1/beta, 10^9 bytes per second."]
     gb_per_s_interval: Interval
     misfit: Annotated[float, "Median relative error of its measurements."]
-    cost: Annotated[Count, "Index of the link's costs in 'costs'."]
+    cost: Annotated[NonNegative, "Index of the link's costs in 'costs'."]
 
 
 class SharedCostPart(Part, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class SharedCostPart(Part, frozen=True, kw_only=True):
 
     alpha_us: float
     gb_per_s: Annotated[float, "Bandwidth of a link with all its lanes."]
-    links: Count
+    links: NonNegative
 
 
 class ProfileOutput(Output, frozen=True, kw_only=True):
@@ -59,8 +59,8 @@ class ProfileOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["profile"] = "profile"
     name: str
-    ranks: Count
-    timings: Annotated[Count, "Number of fitted rows, each with several repetitions."]
+    ranks: NonNegative
+    timings: Annotated[NonNegative, "Number of fitted rows, each with several repetitions."]
     take: Annotated[Literal["least", "median"], "Repetitions that were fitted."]
     links: tuple[FittedLinkPart, ...]
     costs: tuple[SharedCostPart, ...]

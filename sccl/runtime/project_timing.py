@@ -11,7 +11,7 @@ from sccl.codegen.program_file import PROGRAM_FILE
 from sccl.codegen.switch_points import Selection
 from sccl.core.files.json_text import file_digest
 from sccl.core.files.outputs import Output, build_output, question_digests
-from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.core.sizes import parse_size
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -36,7 +36,7 @@ class TimingPart(Part, frozen=True, kw_only=True):
     """How long calls of a size took."""
 
     collective: str
-    size_bytes: Annotated[Count, "Bytes of a block."]
+    size_bytes: Annotated[NonNegative, "Bytes of a block."]
     contender: Annotated[str, "The project, mpi, or the program measured."]
     median_us: float
     us: Annotated[tuple[float, ...], "Microseconds of a call, by repetition."]
@@ -46,15 +46,15 @@ class CheckedPart(Part, frozen=True, kw_only=True):
     """Data that were checked: of every contender at every size, before it was timed."""
 
     collective: str
-    sizes: Count
-    contenders: Count
+    sizes: NonNegative
+    contenders: NonNegative
     compared: Annotated[str, "Scope of the comparison."]
 
 
 class SwitchPart(Part, frozen=True, kw_only=True):
     """From which size on which contender is the fastest."""
 
-    from_bytes: Count
+    from_bytes: NonNegative
     contender: str
 
 
@@ -63,7 +63,7 @@ class RunOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["run"] = "run"
     directory: FileText
-    ranks: Count
+    ranks: NonNegative
     timings: tuple[TimingPart, ...]
     checked: tuple[CheckedPart, ...]
 
@@ -72,7 +72,7 @@ class BenchOutput(Output, frozen=True, kw_only=True):
     """The JSON output of 'sccl project bench'."""
 
     kind: Literal["bench"] = "bench"
-    ranks: Count
+    ranks: NonNegative
     timings: tuple[TimingPart, ...]
     checked: tuple[CheckedPart, ...]
     speedups: Annotated[
@@ -87,7 +87,7 @@ class TuneOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["tune"] = "tune"
     directory: FileText
-    ranks: Count
+    ranks: NonNegative
     selection: Annotated[str, "The switch points, as SCCL_SELECT spells them."]
     machine: Annotated[
         str | None,

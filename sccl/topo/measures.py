@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from sccl.core.files.outputs import Output, build_output, question_digests
-from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.topo import topology_makers
@@ -101,7 +101,7 @@ class MachinePart(Part, frozen=True, kw_only=True):
     """A machine of the catalogue."""
 
     name: str
-    ranks: Count
+    ranks: NonNegative
     source: str
 
 
@@ -126,8 +126,8 @@ class ChangedOutput(Output, frozen=True, kw_only=True):
 
     file: FileText
     name: str
-    ranks: Count
-    links: Count
+    ranks: NonNegative
+    links: NonNegative
     labels: Annotated[tuple[str, ...], "Previous name of each rank."]
     unreachable: Annotated[tuple[int, int] | None, "Two ranks with no path between them, if any."]
 

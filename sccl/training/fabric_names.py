@@ -13,7 +13,7 @@ from msgspec import Meta
 from sccl.core.files.json_text import file_kind
 from sccl.core.files.kinds import TOPOLOGY
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, Part
+from sccl.core.files.shapes import NonNegative, Part
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, unknown_name
 from sccl.topo.catalogue import catalogue_names, resolve_topology
@@ -203,7 +203,7 @@ class FabricChannelPart(Part, frozen=True, kw_only=True):
 
     name: str
     topology: str
-    links: Count
+    links: NonNegative
     streams: Annotated[int, Meta(ge=1)]
     launch_us: Annotated[float, Meta(ge=0)]
 
@@ -214,7 +214,7 @@ class FabricPart(Part, frozen=True, kw_only=True):
     name: str
     ranks: Annotated[int, Meta(ge=1)]
     channels: tuple[FabricChannelPart, ...]
-    shared: Annotated[Count, "Budgets that links of several channels share."]
+    shared: Annotated[NonNegative, "Budgets that links of several channels share."]
     source: str
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from sccl.core.files.json_text import digest
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, Part
+from sccl.core.files.shapes import NonNegative, Part
 from sccl.core.sizes import parse_size
 from sccl.errors import ParameterError
 
@@ -23,7 +23,7 @@ MAX_RANKS = 4096
 class MotifPart(Part, frozen=True, kw_only=True):
     """A motif: a part of a collective that is issued as one."""
 
-    number: Count
+    number: NonNegative
     collective: str
     groups: Annotated[int, Meta(ge=1), "Number of groups that run it at the same time."]
     ranks: Annotated[int, Meta(ge=2), "Size of the largest group."]
@@ -41,7 +41,7 @@ class MotifPart(Part, frozen=True, kw_only=True):
         "broadcast, and reduce; the output for allgather; the input for reducescatter and "
         "alltoall, including a rank's part for itself; the root's buffer for gather and scatter.",
     ]
-    after: Annotated[tuple[Count, ...], "Motifs that must end before it starts."]
+    after: Annotated[tuple[NonNegative, ...], "Motifs that must end before it starts."]
     channel: Annotated[str, "Channel that it must use; empty: any."] = ""
 
 

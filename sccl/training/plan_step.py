@@ -14,7 +14,7 @@ from msgspec import Meta
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, FileText, Part, Seconds
+from sccl.core.files.shapes import FileText, NonNegative, Part, Seconds
 from sccl.core.sizes import parse_size
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.errors import ParameterError, ScclError
@@ -111,14 +111,14 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     ]
     two_iterations_us: _Us
     proved: bool
-    collectives: Annotated[Count, "Number of collectives; merged ones count as one."]
-    merged: Annotated[Count, "Number of collectives that are merged with others."] = 0
-    motifs: Count
+    collectives: Annotated[NonNegative, "Number of collectives; merged ones count as one."]
+    merged: Annotated[NonNegative, "Number of collectives that are merged with others."] = 0
+    motifs: NonNegative
     seconds: Seconds
     compilation_seconds: Annotated[
         float, Meta(ge=0), "Part for compilation at the first use, which --budget excludes."
     ] = 0.0
-    seed: Count
+    seed: NonNegative
     ended: Annotated[str, "Reason why it ended early; or empty."]
     file: FileText | None
 
@@ -252,7 +252,7 @@ class ComparePlansOutput(Output, frozen=True, kw_only=True):
     kind: Literal["compare-plans"] = "compare-plans"
     workload: str
     fabric: str
-    collectives: Count
+    collectives: NonNegative
     bound_us: Annotated[
         float, Meta(ge=0), "Lower bound on the period over all plans with these options."
     ]

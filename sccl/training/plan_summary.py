@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from sccl.core.cost import format_duration
 from sccl.core.files.outputs import build_output
-from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.errors import InputError
 from sccl.training.plan_files import LoadedTraining, valid_timeline
 from sccl.training.types.training_plan import Option, StepSpan, StepTimeline, TrainingPlan
@@ -24,7 +24,7 @@ class TakenOptionPart(Part, frozen=True, kw_only=True):
 
     collective: str
     group_ranks: Annotated[int, Meta(ge=1)]
-    bytes: Count
+    bytes: NonNegative
     operations: Annotated[int, Meta(ge=1)]
     recipe: str
     motifs: Annotated[int, Meta(ge=1)]
@@ -50,7 +50,7 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
     workload: str
     fabric: str
     search: str
-    seed: Count
+    seed: NonNegative
     period_us: _Us
     two_iterations_us: Annotated[float, Meta(ge=0), "Until the first two iterations have ended."]
     prologue_us: Annotated[

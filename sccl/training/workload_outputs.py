@@ -15,7 +15,7 @@ from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest, file_kind, to_text
 from sccl.core.files.kinds import WORKLOAD
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.training.files.workload_shapes import WorkloadWire
 from sccl.training.files.workloads import load_workload, workload_to_wire
 from sccl.training.models import GeneratedWorkload, generate_workload
@@ -37,10 +37,10 @@ class CollectivesPart(Part, frozen=True, kw_only=True):
         "Number of different groups, including groups that run the same collective in parallel.",
     ]
     operations: Annotated[int, Meta(ge=1)]
-    bytes: Annotated[Count, "Sum of the sizes, each counted as a rank's largest buffer."]
-    least_bytes: Count
-    most_bytes: Count
-    uneven: Annotated[Count, "Number of operations with unequal splits."]
+    bytes: Annotated[NonNegative, "Sum of the sizes, each counted as a rank's largest buffer."]
+    least_bytes: NonNegative
+    most_bytes: NonNegative
+    uneven: Annotated[NonNegative, "Number of operations with unequal splits."]
 
 
 class StreamPart(Part, frozen=True, kw_only=True):
@@ -65,9 +65,9 @@ class RolePart(Part, frozen=True, kw_only=True):
 
     name: str
     ranks: Annotated[int, Meta(ge=1)]
-    submits: Count
-    waits: Count
-    waits_across: Annotated[Count, "For submissions of an earlier iteration."]
+    submits: NonNegative
+    waits: NonNegative
+    waits_across: Annotated[NonNegative, "For submissions of an earlier iteration."]
 
 
 class WorkloadPart(Part, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class WorkloadPart(Part, frozen=True, kw_only=True):
     roles: tuple[RolePart, ...]
     collectives: tuple[CollectivesPart, ...]
     computation: tuple[StreamPart, ...]
-    dependencies: Count
+    dependencies: NonNegative
     across: tuple[AcrossPart, ...]
 
 

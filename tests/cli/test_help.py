@@ -115,7 +115,7 @@ def test_listing_verbs_loads_none_of_them() -> None:
 
 
 def test_no_verb_loads_a_solver_before_it_works() -> None:
-    """Nor does help load libraries of charts or numbers, which take longer than all of sccl."""
+    """Help loads no library of charts or numbers: these take longer to load than sccl."""
     program = (
         "import sys; from sccl.cli.main import load_verb; from sccl.cli.verbs import VERBS; "
         "[load_verb(verb) for verb in VERBS]; "

@@ -548,8 +548,8 @@ def explore(processes: Processes) -> set[str]:
     """Return the faults of any interleaving, by exploration of all of them.
 
     If the next operation of a process is independent of all future operations of the others, only
-    it is explored: whatever the others do before, it could as well have come first. This also holds
-    for a satisfied wait, because words only grow. Everything else is explored in every order.
+    it is explored next: it can be moved before them without an effect. This also holds for a
+    satisfied wait, because words only grow. All other operations are explored in every order.
     """
     return _Walk(processes).wrong
 

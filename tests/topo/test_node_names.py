@@ -43,7 +43,7 @@ def labelled() -> Topology:
         ("0-3:1", set(), {(0, 3): 1, (3, 0): 1}),
         ("GPU0>GPU 5:1", set(), {(0, 5): 1}),
         ("a-b>GPU0", {(2, 0)}, {}),
-        ("GPU0-b:1", None, {}),  # the rank b:1, or a lane of the link to b
+        ("GPU0-b:1", None, {}),  # ambiguous: rank b:1, or lane 1 of the link to b
         ("a-b-b", {(2, 3), (3, 2)}, {}),
     ],
 )
@@ -79,7 +79,7 @@ def test_labels_that_mean_no_rank_or_several(labelled: Topology, text: str, says
 
 
 def test_number_is_never_a_label() -> None:
-    degraded = remove_parts(resolve_topology("dgx1"), ranks=[3])  # rank 3 is labelled 4
+    degraded = remove_parts(resolve_topology("dgx1"), ranks=[3])  # the label of rank 3 is 4
     assert parse_rank(degraded, "3") == 3
     with pytest.raises(ParameterError, match=r"no rank 7, expected 0 to 6; the one .* is rank 6"):
         parse_rank(degraded, "7")
@@ -92,7 +92,7 @@ def test_lane_of_a_link_is_taken_out_and_the_last_takes_the_link() -> None:
     assert fewer.name == "dgx1-without-0to3x1-3to0x1"
     assert "1 lane of link 0->3" in fewer.source
     assert remove_parts(dgx1, lanes={(0, 3): 2}) == remove_parts(dgx1, links=[(0, 3)])
-    assert fewer.labels == ()  # no rank has another number than it had
+    assert fewer.labels == ()  # all ranks keep their numbers
     assert add_links(fewer, {(0, 3): 1, (3, 0): 1}).same_capacities(dgx1)
     assert add_links(dgx1, {(0, 3): 1, (3, 0): 2}).name == "dgx1-with-0to3-3to0x2"
     bad = {3: "3 lanes to take out, expected 1 to 2", 0: "0 lanes to take out"}

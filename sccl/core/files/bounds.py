@@ -10,8 +10,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sccl.core.bound import AlgorithmBounds, CountProof, Cut, DistanceProof, PriceProof
 from sccl.core.files.shapes import (
-    Count,
     FractionText,
+    NonNegative,
     Part,
     check_steps,
     cost_from_text,
@@ -29,17 +29,17 @@ class CutWire(Part, frozen=True, kw_only=True):
 
     ranks: tuple[int, ...]
     weight: FractionText
-    entering_chunks: Count
+    entering_chunks: NonNegative
 
 
 class DistanceWire(Part, frozen=True, kw_only=True):
     """A chunk that has so far to go, which bounds S."""
 
     problem: str
-    chunk: Count
+    chunk: NonNegative
     sources: Annotated[tuple[int, ...], "Ranks that hold it."] = msgspec.field(name="from")
     rank: int = msgspec.field(name="to")
-    distance: Count
+    distance: NonNegative
 
 
 class BoundsCertificateWire(Part, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class BoundsCertificateWire(Part, frozen=True, kw_only=True):
 class BoundsWire(Part, frozen=True, kw_only=True):
     """Lower bounds for all algorithms of a class."""
 
-    steps: Annotated[Count, "Lower bound on S."]
+    steps: Annotated[NonNegative, "Lower bound on S."]
     bandwidth: Annotated[FractionText, "Lower bound on R/C."]
     scope: Annotated[str, "Class of algorithms for which the bounds hold; empty: all algorithms."]
     certificate: BoundsCertificateWire
@@ -186,7 +186,7 @@ def _parse_problem(problem: str) -> tuple[str, bool]:
 class LimitWire(Part, frozen=True, kw_only=True):
     """The infimum of R/C for a number of steps, over all k and C: between two bounds."""
 
-    steps: Count
+    steps: NonNegative
     lower: FractionText
     upper: Annotated[
         FractionText | UnsetType,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from sccl.core.files.bounds import BoundsWire, LimitWire
-from sccl.core.files.shapes import Count, FileText, FractionText, Part, Seconds
+from sccl.core.files.shapes import FileText, FractionText, NonNegative, Part, Seconds
 
 Optimal = Annotated[
     tuple[str, ...],
@@ -33,7 +33,7 @@ class PointWire(Part, frozen=True, kw_only=True):
         ),
     ] = UNSET
     chunks: int | None
-    steps: Count
+    steps: NonNegative
     rounds: int | None
     bandwidth_cost: Annotated[
         FractionText | None, "R/C of the algorithm; null: too large to write."
@@ -72,9 +72,9 @@ class PointWire(Part, frozen=True, kw_only=True):
 class CandidateWire(Part, frozen=True, kw_only=True):
     """A candidate that is open, with the reason, or refuted, with the evidence."""
 
-    chunks: Count
-    steps: Count
-    rounds: Count
+    chunks: NonNegative
+    steps: NonNegative
+    rounds: NonNegative
     bandwidth_cost: FractionText
     reason: str | UnsetType = UNSET
     evidence: str | UnsetType = UNSET

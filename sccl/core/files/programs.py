@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-_Count = Annotated[int, Meta(ge=1)]
-_Index = Annotated[int, Meta(ge=0)]
+from sccl.core.files.shapes import NonNegative, Positive
+
 _Slot = Annotated[str, Meta(pattern=r"^(input|output|scratch):[0-9]+$")]
 _Letter = Annotated[str, Meta(pattern="^[adep]$")]
 _Op = Literal["send", "recv", "recv_reduce", "recv_reduce_send", "reduce", "copy", "credit"]
@@ -19,18 +19,18 @@ class InstructionRow(msgspec.Struct, frozen=True, array_like=True):
     """An instruction as a row of its fields."""
 
     op: _Op
-    step: _Index
-    chunk: _Index
-    peer: _Index | None
+    step: NonNegative
+    chunk: NonNegative
+    peer: NonNegative | None
     src: _Slot | None
     other: _Slot | None
     dst: _Slot | None
-    flag: _Index | None
-    credit: _Index | None
-    after: tuple[tuple[_Index, _Index], ...]
-    next_peer: _Index | None = None
-    next_flag: _Index | None = None
-    arrivals: tuple[tuple[_Index, _Index, _Slot], ...] = ()
+    flag: NonNegative | None
+    credit: NonNegative | None
+    after: tuple[tuple[NonNegative, NonNegative], ...]
+    next_peer: NonNegative | None = None
+    next_flag: NonNegative | None = None
+    arrivals: tuple[tuple[NonNegative, NonNegative, _Slot], ...] = ()
 
 
 FIELDS = InstructionRow.__struct_fields__
@@ -44,8 +44,8 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class BlockWire(_Wire, frozen=True, kw_only=True):
     """A thread block, which runs its instructions in order."""
 
-    send_peer: _Index | None
-    recv_peer: _Index | None
+    send_peer: NonNegative | None
+    recv_peer: NonNegative | None
     instructions: Annotated[
         tuple[InstructionRow, ...], "Instructions, one row each, with the columns of 'fields'."
     ]
@@ -55,11 +55,11 @@ class RankProgramWire(_Wire, frozen=True, kw_only=True):
     """The program of one rank."""
 
     scratch_slots: Annotated[
-        _Index, "Number of scratch slots, each of the size of the largest chunk."
+        NonNegative, "Number of scratch slots, each of the size of the largest chunk."
     ]
-    flags: Annotated[_Index, "Number of flags that other ranks set here."]
+    flags: Annotated[NonNegative, "Number of flags that other ranks set here."]
     saves: Annotated[
-        tuple[_Index, ...], "Input slots that are saved first if the call is in place."
+        tuple[NonNegative, ...], "Input slots that are saved first if the call is in place."
     ]
     blocks: tuple[BlockWire, ...]
 
@@ -67,11 +67,11 @@ class RankProgramWire(_Wire, frozen=True, kw_only=True):
 class ProgramWire(_Wire, frozen=True, kw_only=True):
     """A lowered algorithm."""
 
-    steps: _Count
+    steps: Positive
     landing: Annotated[Literal["output", "scratch"], "Memory that receives data for the output."]
-    parts: Annotated[_Count, "Slots of each block of input and output."]
-    scratch_slots: Annotated[_Index, "Largest number of scratch slots of a rank."]
-    flags: Annotated[_Index, "Largest number of flags of a rank."]
+    parts: Annotated[Positive, "Slots of each block of input and output."]
+    scratch_slots: Annotated[NonNegative, "Largest number of scratch slots of a rank."]
+    flags: Annotated[NonNegative, "Largest number of flags of a rank."]
     fields: Annotated[tuple[str, ...], "Columns of a row of instructions."] = FIELDS
     ranks: tuple[RankProgramWire, ...]
 
@@ -79,9 +79,9 @@ class ProgramWire(_Wire, frozen=True, kw_only=True):
 class LinkRow(msgspec.Struct, frozen=True, array_like=True):
     """A link that an algorithm may use."""
 
-    src: _Index
-    dst: _Index
-    lanes: _Count
+    src: NonNegative
+    dst: NonNegative
+    lanes: Positive
 
 
 class LoweredWire(_Wire, frozen=True, kw_only=True):
@@ -90,9 +90,9 @@ class LoweredWire(_Wire, frozen=True, kw_only=True):
     label: str
     topology: str
     collective: str
-    chunks: _Count
-    rounds: _Count
-    root: _Index | None
+    chunks: Positive
+    rounds: Positive
+    root: NonNegative | None
     digest: Annotated[str | UnsetType, "Digest of the algorithm's file."] = UNSET
     links: Annotated[
         tuple[LinkRow, ...] | UnsetType, "Links of its topology, as [src, dst, lanes]."
@@ -121,7 +121,7 @@ class ProjectWire(_Wire, frozen=True, kw_only=True):
         str, "Switch points: each program with its smallest size in bytes, as in SCCL_SELECT."
     ]
     protocols: Annotated[
-        tuple[tuple[_Letter, _Index], ...] | UnsetType,
+        tuple[tuple[_Letter, NonNegative], ...] | UnsetType,
         "Programs that the cost model selects (letters as in 'selection'), each with its smallest "
         "part in bytes.",
     ] = UNSET

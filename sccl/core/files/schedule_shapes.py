@@ -7,14 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.files.shapes import CollectiveWire, TopologyWire
+from sccl.core.files.shapes import CollectiveWire, Positive, TopologyWire
 
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
     str,
     Meta(description="sha256 of the content without this field; optional in files made by hand."),
 ]
-_Count = Annotated[int, Meta(ge=1)]
 _Index = Annotated[int, Meta(ge=0)]
 _Tick = Annotated[int, Meta(ge=0, lt=2**62)]
 _Number = Annotated[int, Meta(ge=0, lt=2**31)]
@@ -40,7 +39,8 @@ class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ]
     tick_ps: Annotated[int, Meta(ge=1), "Picoseconds of a tick."]
     chunk_bytes: Annotated[
-        _Count | tuple[_Count, ...], "Bytes of every chunk, or a list with the bytes of each chunk."
+        Positive | tuple[Positive, ...],
+        "Bytes of every chunk, or a list with the bytes of each chunk.",
     ]
     sends: Annotated[
         tuple[tuple[_Tick, _Tick, _Number, _Number, _Number, Literal[0, 1]], ...],

@@ -20,7 +20,8 @@ FileText = Annotated[str, Meta(description="A path, as passed on the command lin
 FractionText = Annotated[
     str, Meta(pattern="^[0-9]+(/[0-9]+)?$", description="A fraction such as 7/6.")
 ]
-Count = Annotated[int, Meta(ge=0)]
+NonNegative = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[
     float, Meta(ge=0, description="Seconds; absent in files, so that files are reproducible.")
 ]
@@ -34,8 +35,9 @@ _Digest = Annotated[
     str,
     Meta(description="sha256 of the content without this field; optional in files made by hand."),
 ]
-_Count = Annotated[int, Meta(ge=1)]
-_EdgeWire = Annotated[tuple[Count, Count], Meta(description="A directed edge as [src, dst].")]
+_EdgeWire = Annotated[
+    tuple[NonNegative, NonNegative], Meta(description="A directed edge as [src, dst].")
+]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,8 +101,8 @@ class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LinkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A link, in one direction or (with both_ways) in both."""
 
-    src: Annotated[Count, "Node that sends."]
-    dst: Annotated[Count, "Node that receives."]
+    src: Annotated[NonNegative, "Node that sends."]
+    dst: Annotated[NonNegative, "Node that receives."]
     lanes: Annotated[int, Meta(ge=1), "Chunks per round."] = 1
     both_ways: Annotated[
         bool, "Whether the link also leads from dst to src, with the same lanes."
@@ -129,7 +131,9 @@ class SwitchWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     copies: Annotated[bool, "Whether an incoming chunk may leave over several links."] = False
-    buffer_chunks: Annotated[Count | None, "Largest number of stored chunks; null: unlimited."] = 0
+    buffer_chunks: Annotated[
+        NonNegative | None, "Largest number of stored chunks; null: unlimited."
+    ] = 0
     cut_through: Annotated[
         bool,
         "Whether a chunk leaves while it arrives (cut-through); false: the switch stores it first.",
@@ -162,7 +166,7 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         tuple[str | SwitchWire, ...], "Switch nodes, by name; they are numbered ranks, ranks+1, ..."
     ] = ()
     chassis: Annotated[
-        tuple[tuple[Count, ...], ...],
+        tuple[tuple[NonNegative, ...], ...],
         "Groups of closely linked ranks, such as the GPUs of a node.",
     ] = ()
     labels: Annotated[
@@ -197,7 +201,7 @@ class NetworkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         "value in the machine's file.",
     ] = None
     nics: Annotated[
-        _Count | tuple[tuple[Count, ...], ...] | None,
+        Positive | tuple[tuple[NonNegative, ...], ...] | None,
         "Number of NICs per node (GPUs are divided evenly in their order), or the GPUs of each "
         "NIC; default: the value in the machine's file, else one per GPU.",
     ] = None
@@ -208,8 +212,8 @@ class RelationWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     relation: Literal["all", "root", "scattered", "transpose", "pairs"]
     root: int | None = None
-    period: _Count | None = None
-    pairs: tuple[tuple[Count, Count], ...] = ()
+    period: Positive | None = None
+    pairs: tuple[tuple[NonNegative, NonNegative], ...] = ()
 
 
 class CollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -219,7 +223,7 @@ class CollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["collective"] = "collective"
     digest: _Digest | None = None
     name: Annotated[str, Meta(min_length=1)]
-    ranks: _Count
+    ranks: Positive
     chunks: Annotated[int, Meta(ge=1), "C: chunks per rank, the divisor of costs."]
     num_chunks: Annotated[int, Meta(ge=1), "G: all chunks."]
     pre: RelationWire
@@ -246,36 +250,43 @@ class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True)
     kind: Literal["custom-collective"] = "custom-collective"
     digest: _Digest | None = None
     name: Annotated[str, Meta(min_length=1)]
-    ranks: _Count
+    ranks: Positive
     pre: Annotated[
-        tuple[tuple[Count, Count], ...], "[chunk, rank]: the rank holds the chunk at the start."
+        tuple[tuple[NonNegative, NonNegative], ...],
+        "[chunk, rank]: the rank holds the chunk at the start.",
     ] = ()
     post: Annotated[
-        tuple[tuple[Count, Count], ...], "[chunk, rank]: the rank must hold the chunk at the end."
+        tuple[tuple[NonNegative, NonNegative], ...],
+        "[chunk, rank]: the rank must hold the chunk at the end.",
     ] = ()
     combining: Annotated[bool, "The ranks in 'pre' contribute, and 'post' holds the reduction."] = (
         False
     )
     counts: Annotated[
-        tuple[_Count, ...], "Elements of chunk 0, 1, ...; default: equal chunks."
+        tuple[Positive, ...], "Elements of chunk 0, 1, ...; default: equal chunks."
     ] = ()
-    allgatherv: Annotated[tuple[Count, ...], "Elements of each rank, which all ranks receive."] = ()
+    allgatherv: Annotated[
+        tuple[NonNegative, ...], "Elements of each rank, which all ranks receive."
+    ] = ()
     alltoallv: Annotated[
-        tuple[tuple[Count, ...], ...], "One row per rank: its elements for rank 0, 1, ..."
+        tuple[tuple[NonNegative, ...], ...], "One row per rank: its elements for rank 0, 1, ..."
     ] = ()
-    gatherv: Annotated[tuple[Count, ...], "Elements of each rank, which 'root' receives."] = ()
+    gatherv: Annotated[
+        tuple[NonNegative, ...], "Elements of each rank, which 'root' receives."
+    ] = ()
     reducescatterv: Annotated[
-        tuple[Count, ...], "Elements of the reduction that each rank receives; all contribute."
+        tuple[NonNegative, ...],
+        "Elements of the reduction that each rank receives; all contribute.",
     ] = ()
-    scatterv: Annotated[tuple[Count, ...], "Elements that 'root' has for each rank."] = ()
-    root: Annotated[Count, "Root of 'gatherv' and 'scatterv'."] = 0
+    scatterv: Annotated[tuple[NonNegative, ...], "Elements that 'root' has for each rank."] = ()
+    root: Annotated[NonNegative, "Root of 'gatherv' and 'scatterv'."] = 0
 
 
 class GroupWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Ranks that do a collective together."""
 
     ranks: Annotated[
-        tuple[Count, ...],
+        tuple[NonNegative, ...],
         Meta(min_length=2),
         "Ranks, in the order in which the collective numbers them.",
     ]
@@ -283,7 +294,8 @@ class GroupWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         str | None, "Name of the machine; default: the name passed with the file."
     ] = None
     root: Annotated[
-        Count | None, "Root, one of these ranks; default: the first, if the collective has a root."
+        NonNegative | None,
+        "Root, one of these ranks; default: the first, if the collective has a root.",
     ] = None
 
 
@@ -320,8 +332,8 @@ class AlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_defaults=Tru
 class GeneratorWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A symmetry: a renaming of ranks, and how it turns the chunks of a class."""
 
-    ranks: Annotated[tuple[Count, ...], "Image of each rank."]
-    turn: Annotated[Count, "Chunk i of a class becomes chunk i + turn of its image..."] = 0
+    ranks: Annotated[tuple[NonNegative, ...], "Image of each rank."]
+    turn: Annotated[NonNegative, "Chunk i of a class becomes chunk i + turn of its image..."] = 0
     period: Annotated[int, Meta(ge=1), "... within each block of this many chunks."] = 1
 
 
@@ -344,7 +356,7 @@ class SymmetricAlgorithmWire(_AlgorithmWire, frozen=True, kw_only=True, omit_def
 
     kind: Literal["symmetric-algorithm"] = "symmetric-algorithm"
     symmetries: tuple[GeneratorWire, ...]
-    num_sends: Annotated[Count, "Number of sends of all chunks."]
+    num_sends: Annotated[NonNegative, "Number of sends of all chunks."]
     sends: Annotated[
         tuple[tuple[int, int, int, int], ...],
         "[step, chunk, src, dst], by step; steps count from 0.",

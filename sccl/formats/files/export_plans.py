@@ -21,7 +21,7 @@ from sccl.core.files.disk import (
 )
 from sccl.core.files.json_text import describe_problem
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, FileText
+from sccl.core.files.shapes import FileText, NonNegative
 from sccl.core.sizes import check_divides
 from sccl.errors import InputError, ParameterError, unknown_name
 from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
@@ -33,7 +33,7 @@ class EntryPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A plan, and for which buffers it was written."""
 
     name: str
-    min_bytes: Annotated[Count, "Size of a rank's buffer; inclusive."]
+    min_bytes: Annotated[NonNegative, "Size of a rank's buffer; inclusive."]
     max_bytes: Annotated[int | None, "Inclusive; null: no limit."]
 
 
@@ -47,7 +47,7 @@ class ExportOutput(Output, frozen=True, kw_only=True):
     plans: tuple[EntryPart, ...]
     command: Annotated[str, "Command that runs the written files."]
     notes: Annotated[tuple[str, ...], "Limits and assumptions of the files."]
-    bytes: Count
+    bytes: NonNegative
 
 
 @dataclass(frozen=True, slots=True)

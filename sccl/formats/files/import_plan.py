@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, FileText
+from sccl.core.files.shapes import FileText, NonNegative
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.formats.common.program_graph import StepProgram
@@ -36,10 +36,10 @@ class ImportOutput(Output, frozen=True, kw_only=True):
     notes: Annotated[tuple[str, ...], "Assumptions and limits of the result."]
     collective: str
     topology: str
-    ranks: Count
-    chunks: Count
-    steps: Count
-    rounds: Count
+    ranks: NonNegative
+    chunks: NonNegative
+    steps: NonNegative
+    rounds: NonNegative
     file: FileText
 
 

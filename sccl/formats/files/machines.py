@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from sccl.core.files.disk import open_for_reading, read_nonblank, read_text, write_atomically
 from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.outputs import Output, build_output, question_digests
-from sccl.core.files.shapes import Count, FileText, NetworkWire, TopologyWire
+from sccl.core.files.shapes import FileText, NetworkWire, NonNegative, TopologyWire
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import check_cost
 from sccl.errors import FormatError, ParameterError, TooLargeError
@@ -27,8 +27,8 @@ class TopoImportOutput(Output, frozen=True, kw_only=True):
     format: Annotated[str, "Format of the file: one of 'sccl topo import --help'."]
     understood: Annotated[tuple[str, ...], "Content of the file."]
     assumed: Annotated[tuple[str, ...], "Assumed values that the file lacks, with their sources."]
-    ranks: Count
-    links: Count
+    ranks: NonNegative
+    links: NonNegative
     unreachable: Annotated[tuple[int, int] | None, "Two ranks with no path between them, if any."]
     file: Annotated[FileText | None, "Written file, if any."]
     topology: Annotated[TopologyWire, "The machine, in the format of its file."]

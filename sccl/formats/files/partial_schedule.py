@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.outputs import Output, build_output, plan_digests
-from sccl.core.files.shapes import Count, FileText
+from sccl.core.files.shapes import FileText, NonNegative
 from sccl.core.progress import ProgressCallback
 from sccl.errors import FormatError, ParameterError
 from sccl.formats.files.plans import load_plan, write_plan
@@ -25,8 +25,8 @@ class PartOutput(Output, frozen=True, kw_only=True):
     kind: Literal["part"] = "part"
     collective: str
     topology: str
-    sends: Annotated[Count, "Number of transfers of the part."]
-    of: Annotated[Count, "Number of transfers of the whole schedule."]
+    sends: Annotated[NonNegative, "Number of transfers of the part."]
+    of: Annotated[NonNegative, "Number of transfers of the whole schedule."]
     file: FileText | None
 
 

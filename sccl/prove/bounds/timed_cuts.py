@@ -58,7 +58,7 @@ BOUND_UNITS = 6.0
 """Default budget of the bound for a number of steps, in units of one to five seconds."""
 
 _ARC_EFFORT = 2e-7  # units per arc of a flow
-_CELL_EFFORT = 1e-7  # units per row and column of a program: rail:2x8 has 2,500 by 339 for S = 3
+_CELL_EFFORT = 1e-7  # units per row and column of a program (rail:2x8, S = 3: 2,500 rows, 339)
 _ROWS_PER_SOLVE = 8  # rows to add before the next solve
 
 
@@ -348,7 +348,7 @@ class TimedProgram:
     ) -> list[Fraction]:
         """Return the cost of a round's capacity in each step, shape (steps,).
 
-        A link contributes the part of its weight that the prices of its budgets do not cover.
+        The prices of budgets pay for a part of each link's weight. The rest counts here.
         """
         scale = lcm(*(w.denominator for _, w in cuts), *(p.denominator for p in prices.values()))
         weight = np.zeros((len(self.topology.links), self.steps + 1), object)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from sccl.core.files.claims import CLAIMS
 from sccl.core.files.json_text import file_digest
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, FileText, Part
+from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.prove.check.case import Case
 from sccl.prove.check.certificate import Verdict, check_case
 from sccl.prove.check.messages import class_texts
@@ -33,10 +33,10 @@ class CertifiedMachinePart(Part, frozen=True, kw_only=True):
     """The machine that a certificate is about."""
 
     name: str
-    ranks: Count
-    links: Count
-    lanes: Count
-    budgets: Count
+    ranks: NonNegative
+    links: NonNegative
+    lanes: NonNegative
+    budgets: NonNegative
     digest: str
     origin: Annotated[str, "Whether it is a named machine of sccl."]
     rounds: Annotated[str, "Definition of a round in the claims, if links differ in bandwidth."]

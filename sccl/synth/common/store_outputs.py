@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from sccl.core.files.outputs import Output
-from sccl.core.files.shapes import AnswerWire, Count, FileText, InstanceWire
+from sccl.core.files.shapes import AnswerWire, FileText, InstanceWire, NonNegative
 from sccl.synth.common.store import VerdictPart
 
 
@@ -37,4 +37,4 @@ class StoreGcOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["store-gc"] = "store-gc"
     store: FileText
-    deleted: Count
+    deleted: NonNegative

@@ -19,7 +19,7 @@ from sccl.collectives import Spec
 from sccl.core.clock import AlphaText
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.schedule_shapes import VariableBandwidthWire
-from sccl.core.files.shapes import Count, FileText, Seconds
+from sccl.core.files.shapes import FileText, NonNegative, Seconds
 from sccl.core.outcome import Solution, best_plan
 from sccl.core.sizes import check_divides, parse_size
 from sccl.core.stop import StopKind, StopReason
@@ -336,7 +336,7 @@ class SynthesisOutput(Output, frozen=True, kw_only=True):
     collective: str
     topology: str
     size_bytes: Annotated[int, Meta(ge=1), "Size of a rank's buffer, which has C chunks."]
-    chunks: Count
+    chunks: NonNegative
     alpha: Annotated[AlphaText, "Whether alpha occupies the link or travels."]
     finish_us: Annotated[float, "When the last chunk arrives."]
     bound_us: Annotated[float, "Lower bound for all schedules of these chunks."]
@@ -345,9 +345,9 @@ class SynthesisOutput(Output, frozen=True, kw_only=True):
         "Whether the schedule attains the lower bound; with priorities, the bound on the weighted "
         "mean.",
     ]
-    sends: Annotated[Count, "Transfers over links."]
+    sends: Annotated[NonNegative, "Transfers over links."]
     seconds: Seconds
-    seed: Count
+    seed: NonNegative
     ended: Annotated[str, "Reason why it ended before its budget was used; or empty."]
     sketch: Annotated[str | None, "Sketch that the schedule obeys; null: none."]
     file: FileText | None

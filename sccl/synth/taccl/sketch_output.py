@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from sccl.core.files.json_text import digest
 from sccl.core.files.outputs import Output, question_digests
-from sccl.core.files.shapes import Count, FileText
+from sccl.core.files.shapes import FileText, NonNegative
 from sccl.errors import ParameterError
 from sccl.synth.common.problem import build_spec, optional_machine
 from sccl.synth.sketches.sketch import Sketch
@@ -21,8 +21,8 @@ class SketchOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["sketch-explain"] = "sketch-explain"
     name: str
-    nodes: Count
-    chunks: Annotated[Count, "Chunks per part of a rank's input or output."]
+    nodes: NonNegative
+    chunks: Annotated[NonNegative, "Chunks per part of a rank's input or output."]
     topology: Annotated[str | None, "The machine that it fits; or null."]
     within: Annotated[tuple[int, int] | None, "Routes within nodes: permitted, and all."]
     between: Annotated[tuple[int, int] | None, "Routes between nodes: permitted, and all."]

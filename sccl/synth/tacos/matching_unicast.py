@@ -65,9 +65,9 @@ class UnicastState(NamedTuple):
         drain: Ticks of each node per departing chunk, over all its links.
         waiting: Number of chunks that wait at each node.
         waiting_goals: Destinations of the chunks that wait at each node, as a row of bits.
-        first_waiting: 1 + the first chunk that waits, by node and destination. 0: none.
-        next_waiting: 1 + the next chunk that waits at the same node for the same destination, for
-            each chunk. 0: none.
+        first_waiting: First waiting chunk by node and destination, plus 1. 0: none.
+        next_waiting: For each chunk, the next chunk that waits at the same node for a transfer to
+            the same destination, plus 1. 0: none.
         goal: Destination of each chunk.
         choices: Number of links on shortest paths, by node and destination, if chunks with fewer
             links go first. Otherwise 0.

@@ -15,9 +15,11 @@ Chunks are bits of 64-bit words. Consecutive words form up to 64 groups. The arr
 ordered by group, then by node, then by word, and all nodes start a round at the same group, so that
 reads are local. Each link has a mask of the groups in which its source may have a useful chunk.
 (An allgather on a mesh of 100x100 then takes 47 ns a transfer. Rows of whole nodes with random
-starts took 60 to 90 ns, most of it for words without a useful chunk.)
-The loop for links of different costs serves these machines, too, at the same quality. (An allgather
-on torus:32x32 takes it 0.8 s, and this one 0.05 s. On torus:16x16 they take 30 and 4 ms.)
+starts took 60 to 90 ns, mainly in words without a useful chunk.)
+
+The loop for links of different costs would find schedules of the same quality on these machines,
+but more slowly. (An allgather on torus:32x32 takes 0.8 s with it and 0.05 s with this loop, one on
+torus:16x16 30 and 4 ms.)
 """
 
 from __future__ import annotations

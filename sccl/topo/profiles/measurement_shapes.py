@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.files.shapes import Count
+from sccl.core.files.shapes import NonNegative
 
 _Version = Annotated[Literal[1], Meta(description="Version of this format.")]
 _Digest = Annotated[
@@ -25,14 +25,14 @@ class _MeasuredPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class LinkTimingWire(_MeasuredPart, frozen=True, kw_only=True):
     """How long chunks took over one link."""
 
-    src: Annotated[Count, "Rank that sent."]
-    dst: Annotated[Count, "Rank that received."]
+    src: Annotated[NonNegative, "Rank that sent."]
+    dst: Annotated[NonNegative, "Rank that received."]
     pacing: Annotated[
         Literal["in-turn", "at-once"],
         "in-turn: each chunk after the previous one arrived; at-once: all chunks concurrently.",
     ]
     chunks: Annotated[int, Meta(ge=1), "Number of sent chunks."]
-    chunk_bytes: Annotated[Count, "Of each."]
+    chunk_bytes: Annotated[NonNegative, "Of each."]
     us: Annotated[_Figures, "Microseconds until the last chunk arrived, by repetition."]
 
 

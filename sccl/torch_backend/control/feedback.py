@@ -17,7 +17,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from sccl.core.files.shapes import Count, Part
+from sccl.core.files.shapes import NonNegative, Part
 from sccl.torch_backend.control.ledger import Ledger
 from sccl.training.types.workload_ops import MAX_OP_US
 
@@ -51,8 +51,8 @@ class IterationReport(msgspec.Struct, frozen=True, kw_only=True):
         idle_us: Time in which nothing was sent, for this reason or because nothing was submitted.
     """
 
-    iteration: Count
-    version: Count
+    iteration: NonNegative
+    version: NonNegative
     period_us: _Us
     waited_us: _Us
     idle_us: _Us = 0.0
@@ -62,8 +62,8 @@ class IterationReport(msgspec.Struct, frozen=True, kw_only=True):
 class IterationSummary(Part, frozen=True):
     """The last iteration of which all ranks have told."""
 
-    iteration: Count
-    version: Annotated[Count, "Version of the active plan; 0: none."]
+    iteration: NonNegative
+    version: Annotated[NonNegative, "Version of the active plan; 0: none."]
     period_us: float
     waited: Annotated[float, Meta(ge=0), "Fraction of the time that a rank waited."]
 

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Protocol, Self
 from sccl.core.cost import format_duration
 from sccl.core.files.json_text import parse
 from sccl.core.files.outputs import Output, build_output
-from sccl.core.files.shapes import Count, Part
+from sccl.core.files.shapes import NonNegative, Part
 from sccl.errors import InputError, ScclError, ToolError
 from sccl.solvers.process_control import last_line, start_process
 from sccl.topo import resolve_topology
@@ -67,7 +67,7 @@ class ReplanProcess:
         self._folder = tempfile.TemporaryDirectory(prefix="sccl-")
         place = Path(self._folder.name)
         (place / PLAN_FILE).write_bytes(plan)
-        if costs.count("\n") > 1:  # more than the header
+        if costs.count("\n") > 1:  # there are rows below the header
             (place / COSTS_FILE).write_text(costs, encoding="utf-8")
         self._result_file = place / RESULT_FILE
         self._process = start_process(
@@ -189,9 +189,9 @@ class Controller:
         self._active_plan: bytes | None = None
         self._previous: bytes | None = None
         self._behavior: object = None
-        self._started = not ledger.job.plan  # else the plan at its start is adopted later
+        self._started = not ledger.job.plan  # otherwise it adopts the job's first plan later
         self._rollbacks: set[int] = set()
-        self._took_us: dict[object, float] = {}  # periods of withdrawn plans, by behavior
+        self._took_us: dict[object, float] = {}  # period of each withdrawn plan, by behavior
         ledger.mark_watched()
         for version in range(1, ledger.latest_version() + 1):
             try:
@@ -216,7 +216,7 @@ class Controller:
         if ledger.job != self.ledger.job:
             self._report(f"the job has restarted (generation {ledger.job.generation})")
             self._begin(ledger)
-        if not self._started and ledger.has_plan(0):  # a rank writes it once it is watched
+        if not self._started and ledger.has_plan(0):  # a rank writes the plan once it is watched
             self._on_adopted(0)
         if self._planner is not None:
             for seen in self._reader.read():
@@ -235,7 +235,7 @@ class Controller:
             if content is None:
                 return
             script = parse_script(content, f"plan {version}")
-        except InputError as error:  # although the ranks accepted it
+        except InputError as error:  # invalid, although the ranks accepted it
             self._report(f"plan {version} cannot be read here: {error}")
             return
         self._started = True
@@ -310,10 +310,10 @@ POLL_S = 0.2
 class ProposedPart(Part, frozen=True, kw_only=True):
     """A plan that was proposed to a job."""
 
-    version: Count
+    version: NonNegative
     decision: Literal["commit", "abort", "open"]
-    yes: Annotated[Count, "Ranks that can run it."]
-    no: Annotated[Count, "Ranks that cannot."]
+    yes: Annotated[NonNegative, "Ranks that can run it."]
+    no: Annotated[NonNegative, "Ranks that cannot."]
     why: Annotated[str, "Reason of the first rank that cannot run it; or empty."]
 
 
@@ -323,7 +323,7 @@ class OptimizerOutput(Output, frozen=True, kw_only=True):
     kind: Literal["optimizer"] = "optimizer"
     run: str
     generation: Annotated[int, "Generation of the job, counted by restarts."]
-    ranks: Count
+    ranks: NonNegative
     committed: Annotated[
         bool | None, "Whether the plan of --commit was committed; null: none was given."
     ] = None
@@ -408,6 +408,6 @@ def wait_for_decision(controller: Controller, version: int) -> Decision:
             if decision.version == version:
                 return decision
         logged = controller.ledger.logged_decision(version, controller.key)
-        if logged is not None:  # another coordinator decided first, and announces it
+        if logged is not None:  # another coordinator has already decided, and announces it
             return Decision(version, logged == b"commit")
         time.sleep(POLL_S)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.files.shapes import Count, TopologyWire
+from sccl.core.files.shapes import NonNegative, TopologyWire
 
 
 class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,7 +18,9 @@ class IncastWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """The reduced bandwidth if many ranks send to one rank at once."""
 
     senders: Annotated[int, Meta(ge=2), "Smallest number of senders to which the entry applies."]
-    from_bytes: Annotated[Count, "Smallest total size of their messages to one rank, in bytes."] = 0
+    from_bytes: Annotated[
+        NonNegative, "Smallest total size of their messages to one rank, in bytes."
+    ] = 0
     efficiency: Annotated[float, Meta(gt=0, le=1), "Fraction of the bandwidth that is left."]
 
 
@@ -47,8 +49,8 @@ class ChannelLinkWire(_Wire, frozen=True, kw_only=True):
     """A link of a channel."""
 
     channel: str
-    src: Count
-    dst: Count
+    src: NonNegative
+    dst: NonNegative
 
 
 class SharedBudgetWire(_Wire, frozen=True, kw_only=True):

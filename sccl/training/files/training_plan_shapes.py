@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.files.shapes import Count
+from sccl.core.files.shapes import NonNegative
 from sccl.training.files.fabric_shapes import FabricWire
 from sccl.training.files.workload_shapes import WorkloadWire
 from sccl.training.types.workload_ops import MAX_NAME_LENGTH
@@ -40,9 +40,9 @@ class OptionMotifWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
 
     channel: _Named
     carrier: Annotated[str, Meta(min_length=1), "Carrier on the channel."]
-    ns: Annotated[Count, "Nanoseconds from launch to arrival without other traffic."]
+    ns: Annotated[NonNegative, "Nanoseconds from launch to arrival without other traffic."]
     loads: Annotated[dict[str, _Load], "Used share of each fabric resource, by name."]
-    after: Annotated[tuple[Count, ...], "Indices of motifs that must end first."] = ()
+    after: Annotated[tuple[NonNegative, ...], "Indices of motifs that must end first."] = ()
 
 
 class OptionWire(_PlanPart, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class PlannedOpWire(_PlanPart, frozen=True, kw_only=True):
     """A collective of the workload, and the index of its option in the plan."""
 
     op: _Named
-    option: Count
+    option: NonNegative
 
 
 class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,27 +67,29 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     kind: Literal["training-plan"] = "training-plan"
     digest: Annotated[str | None, "sha256 of the content without this field; or null."] = None
     search: Annotated[str, Meta(min_length=1), "Search that produced the plan."]
-    seed: Count = 0
-    memory_bytes: Annotated[Count, "Limit on memory for stored results; 0: none."] = 0
+    seed: NonNegative = 0
+    memory_bytes: Annotated[NonNegative, "Limit on memory for stored results; 0: none."] = 0
     costs: _Costs = ""
     max_motifs: _MaxMotifs = 16
     bitwise: _Bitwise = False
     planned_by: _PlannedBy = ""
-    merge_bytes: Annotated[Count, "Largest size of merged collectives in bytes; 0: no merging."] = 0
+    merge_bytes: Annotated[
+        NonNegative, "Largest size of merged collectives in bytes; 0: no merging."
+    ] = 0
     merges: Annotated[
         tuple[Annotated[tuple[_Named, ...], Meta(min_length=2)], ...],
         "Merged collectives of the workload, by id. The merged collective is named by the ids "
         "joined with '+', or by the first and the last of more than three.",
     ] = ()
-    period_ns: Annotated[Count, "Time from one iteration to the next."]
-    bound_ns: Annotated[Count, "Lower bound on the period over all plans with these options."]
+    period_ns: Annotated[NonNegative, "Time from one iteration to the next."]
+    bound_ns: Annotated[NonNegative, "Lower bound on the period over all plans with these options."]
     binding: Annotated[str, "Constraint that gives the bound."]
     options: tuple[OptionWire, ...]
     ops: Annotated[
         tuple[PlannedOpWire, ...], "Collectives in the workload's order; merged ones count as one."
     ]
     order: Annotated[
-        tuple[tuple[str, Count, Count], ...],
+        tuple[tuple[str, NonNegative, NonNegative], ...],
         "Rows [operation, motif, iterations ahead] in the order of issue in a window; a "
         "computation has motif 0.",
     ]
@@ -101,17 +103,17 @@ class TimelineWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
     schema: Annotated[Literal[1], "Version of this format."] = 1
     kind: Literal["timeline"] = "timeline"
     digest: Annotated[str | None, "sha256 of the content without this field; or null."] = None
-    period_ns: Annotated[Count, "Nanoseconds between iterations in the steady state."]
+    period_ns: Annotated[NonNegative, "Nanoseconds between iterations in the steady state."]
     prologue_ns: Annotated[
         int,
         "Extra nanoseconds of the first iterations compared with the same number of periods; may "
         "be negative.",
     ]
     steady: Annotated[bool, "Whether the simulated iterations repeat."]
-    first: Annotated[Count, "First iteration that repeats."]
+    first: Annotated[NonNegative, "First iteration that repeats."]
     lanes: Annotated[tuple[str, ...], "Computation streams of the roles, and channels."]
     spans: Annotated[
-        tuple[tuple[str, Count, Count, Count, Count, Count], ...],
+        tuple[tuple[str, NonNegative, NonNegative, NonNegative, NonNegative, NonNegative], ...],
         Meta(min_length=1),
         "Rows [operation, motif, iteration, lane index, start, end], sorted by start; nanoseconds "
         "from the beginning. The plan's options give the links that a motif uses.",
@@ -134,9 +136,9 @@ class OfferedOpWire(_PlanPart, frozen=True, kw_only=True):
 
     op: _Named
     options: Annotated[
-        tuple[Count, ...], Meta(min_length=1), "Options by index, the default first."
+        tuple[NonNegative, ...], Meta(min_length=1), "Options by index, the default first."
     ]
-    refused: tuple[Count, ...]
+    refused: tuple[NonNegative, ...]
 
 
 class OfferedOptionsWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,7 +147,7 @@ class OfferedOptionsWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=Tru
     schema: Annotated[Literal[1], "Version of this format."] = 1
     kind: Literal["option"] = "option"
     digest: Annotated[str | None, "sha256 of the content without this field; or null."] = None
-    seed: Annotated[Count, "Seed of the motif search."] = 0
+    seed: Annotated[NonNegative, "Seed of the motif search."] = 0
     costs: _Costs = ""
     max_motifs: _MaxMotifs = 16
     bitwise: _Bitwise = False

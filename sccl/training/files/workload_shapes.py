@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.core.files.shapes import Count
+from sccl.core.files.shapes import NonNegative
 from sccl.training.types.workload_ops import MAX_NAME_LENGTH
 
 _Named = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
@@ -22,7 +22,7 @@ class RoleWire(_WorkloadPart, frozen=True, kw_only=True):
     """A program's name, and the ranks that run it."""
 
     name: _Named
-    ranks: Annotated[tuple[Count, ...], Meta(min_length=1), "In ascending order."]
+    ranks: Annotated[tuple[NonNegative, ...], Meta(min_length=1), "In ascending order."]
 
 
 class ComputeOpWire(_WorkloadPart, frozen=True, kw_only=True, tag_field="op", tag="compute"):
@@ -41,9 +41,11 @@ class CommOpWire(
 
     id: _Named
     collective: _Named
-    group: Annotated[tuple[Count, ...], Meta(min_length=1), "Ranks, in the order of the group."]
+    group: Annotated[
+        tuple[NonNegative, ...], Meta(min_length=1), "Ranks, in the order of the group."
+    ]
     count: Annotated[
-        Count,
+        NonNegative,
         "Elements of a rank's largest buffer: the whole buffer for allreduce, broadcast, and "
         "reduce; the output for allgather; the input for reducescatter and alltoall; the root's "
         "buffer for gather and scatter.",
@@ -52,12 +54,12 @@ class CommOpWire(
     root: Annotated[int | None, "Root, for collectives with one."] = None
     reduce: Annotated[str | None, "Operator of reductions: sum, max, ..."] = None
     splits: Annotated[
-        tuple[tuple[Count, ...], ...],
+        tuple[tuple[NonNegative, ...], ...],
         "Elements from each rank to each, one row per sender; empty: equal parts.",
     ] = ()
-    holds_bytes: Annotated[Count, "Bytes of its result, stored until its last use ends."] = 0
+    holds_bytes: Annotated[NonNegative, "Bytes of its result, stored until its last use ends."] = 0
     beside: Annotated[
-        tuple[tuple[Count, ...], ...],
+        tuple[tuple[NonNegative, ...], ...],
         "Further groups that make the same call at the same time. All are disjoint and have the "
         "same size; roots and splits are at the same places.",
     ] = ()

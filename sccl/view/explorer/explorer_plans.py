@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from sccl.collectives import Spec, recover_spec
 from sccl.core.files.outputs import Output
-from sccl.core.files.shapes import Count, FileText
+from sccl.core.files.shapes import FileText, NonNegative
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import InputError
@@ -28,10 +28,10 @@ class ExploreOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["explore"] = "explore"
     file: FileText
-    algorithms: Count
-    schedules: Count
-    frontiers: Count
-    training: Annotated[Count, "Training plans."] = 0
+    algorithms: NonNegative
+    schedules: NonNegative
+    frontiers: NonNegative
+    training: Annotated[NonNegative, "Training plans."] = 0
 
 
 def explorer_algorithms(

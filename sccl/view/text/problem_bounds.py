@@ -21,7 +21,7 @@ from sccl.core.files.bounds import (
     proved_limit_to_wire,
 )
 from sccl.core.files.outputs import Output, output_head, question_digests
-from sccl.core.files.shapes import Count, FractionText, Part
+from sccl.core.files.shapes import FractionText, NonNegative, Part
 from sccl.core.frontier import COMPOSED
 from sccl.core.step_limit import StepLimit
 from sccl.core.topology import Topology
@@ -45,7 +45,7 @@ class ClassBoundsPart(BoundsWire, frozen=True, kw_only=True):
 class AttainedPart(Part, frozen=True, kw_only=True):
     """The costs that a construction without search attains in the fewest steps."""
 
-    steps: Count
+    steps: NonNegative
     bandwidth: FractionText
     by: Annotated[str, "The construction: 'breadth first' or 'colouring'."]
 
@@ -65,7 +65,7 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     kind: Literal["bounds"] = "bounds"
     topology: str
     collective: str
-    steps: Annotated[Count, "Lower bound on S."]
+    steps: Annotated[NonNegative, "Lower bound on S."]
     bandwidth: Annotated[FractionText, "Lower bound on R/C."]
     scope: Annotated[str, "Class of algorithms for which the bounds hold; empty: all algorithms."]
     certificate: BoundsCertificateWire

@@ -10,7 +10,7 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm, KSynchronousPlan
 from sccl.core.clock import AlphaText
 from sccl.core.files.outputs import Output, build_output, plan_digests
-from sccl.core.files.shapes import Count, FileText, FractionText, Part
+from sccl.core.files.shapes import FileText, FractionText, NonNegative, Part
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import TooLargeError
 from sccl.formats.files.plans import LoadedPlan
@@ -41,7 +41,7 @@ class StepPart(Part, frozen=True, kw_only=True):
 
     step: Annotated[int | None, "Null: all steps together."]
     rounds: int
-    sends: Count
+    sends: NonNegative
     utilisation: Annotated[str, "A share such as 75.0%."]
 
 
@@ -70,7 +70,7 @@ class TransferredPart(Part, frozen=True, kw_only=True):
     """The load of a link."""
 
     link: Annotated[tuple[int, int], "[src, dst]; switches are numbered after ranks."]
-    transfers: Count
+    transfers: NonNegative
     busy_us: Annotated[float, Meta(ge=0)]
 
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from sccl.collectives import Spec
 from sccl.core.answer import Answer, Sat, Unsat, verdict
 from sccl.core.files.outputs import Output, build_output, question_digests
-from sccl.core.files.shapes import Count, FileText, Seconds
+from sccl.core.files.shapes import FileText, NonNegative, Seconds
 from sccl.transform import Question
 from sccl.view.text.reasons import answer_reason, answer_solver
 
@@ -20,9 +20,9 @@ class SolveOutput(Output, frozen=True, kw_only=True):
     kind: Literal["solve"] = "solve"
     topology: str
     collective: str
-    chunks: Count
-    steps: Count
-    rounds: Count
+    chunks: NonNegative
+    steps: NonNegative
+    rounds: NonNegative
     answer: Literal["sat", "unsat", "unknown"]
     reason: str
     scope: Annotated[str, "The class the answer is about; empty: all algorithms."]

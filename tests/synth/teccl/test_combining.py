@@ -124,7 +124,7 @@ def phased(draw: st.DrawFn, topology: Topology) -> tuple[CombinedSchedule, Phase
     request, collective = Request(topology, spec, size), spec.at(spec.unit)
     bytes_, found = -(-size // topology.ranks), []
     for machine, is_backwards in ((topology.reversed(), True), (topology, False)):
-        told = Options(model="astar")  # which begins with nothing
+        told = Options(model="astar")  # begins without a schedule
         reduced = Phase(machine, dual_of(spec).spec, bytes_, is_backwards)
         phase = build_phase(reduced, told, Effort(units=0.1), lambda _: None)
         sends = [s for s in draw(one_by_one(phase.problem, owned=True)) if not s.reduce]

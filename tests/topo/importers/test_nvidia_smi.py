@@ -144,14 +144,14 @@ def _each_with_each(gpus: int, word: str) -> str:
 @pytest.mark.parametrize(
     ("gpus", "links", "gpu", "out"),
     [
-        (3, 8, None, 8),  # of HGX A800 or H800: no GPU has 16
+        (3, 8, None, 8),  # links of HGX A800 or H800, since no GPU has 16
         (3, 8, "a800", 8),
-        (3, 4, None, 8),  # of a board of four A100
+        (3, 4, None, 8),  # a board with four A100
         (3, 4, "a100", 8),
-        (3, 2, None, 4),  # of a board of four V100
-        (3, 6, None, 12),  # of a board of four H100
+        (3, 2, None, 4),  # a board with four V100
+        (3, 6, None, 12),  # a board with four H100
         (3, 6, "h100", 12),
-        (3, 6, "v100", 6),  # of a DGX-2
+        (3, 6, "v100", 6),  # a DGX-2
         (3, 12, None, 12),
         (3, 18, None, 18),
         (4, 4, None, 12),
@@ -174,7 +174,7 @@ def test_links_out_of_a_gpu_are_those_of_a_machine_that_exists(
 def test_cells_without_a_blank_between_them_are_two() -> None:
     machine = Shown(2, {(0, 1): "NV4"}, 3, "\t", "")
     apart = machine.text()
-    words = {1: "NODE", 2: "SYS", 3: "PIX"}  # by the sum of row and column
+    words = {1: "NODE", 2: "SYS", 3: "PIX"}  # entry by row + column
     assert f"{words[2]}\t{words[3]}" in apart
     for row in (0, 1):
         line = next(line for line in apart.splitlines() if line.startswith(f"GPU{row}"))
@@ -305,7 +305,7 @@ def test_any_matrix_is_read_back(machine: Shown) -> None:
 
 @given(shown())
 def test_budgets_are_what_words_say_of_each_pair(machine: Shown) -> None:
-    """Slow, and from the words alone: who shares a budget with whom."""
+    """Return, slowly and from the entries alone, which GPUs share a budget."""
     topology = read(machine.text(), HINTS).topology
     slow = {
         link.edge

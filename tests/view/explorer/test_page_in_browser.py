@@ -51,7 +51,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         tab.on("request", lambda r: None if r.url == file.as_uri() else wrong.append(r.url))
         tab.clock.install(time=0)
         tab.goto(file.as_uri())
-        tab.clock.pause_at(HOUR_MS)  # else the page's clock goes on by itself while a test is slow
+        tab.clock.pause_at(HOUR_MS)  # otherwise a slow test would see a later time
         return tab
 
     yield open_page
@@ -210,7 +210,7 @@ def test_focus_stays_where_it_was(opened: Open) -> None:
     tab.focus(".rank[data-rank='3']")
     tab.keyboard.press("Enter")
     tab.locator("#selection .chip").first.focus()
-    tab.keyboard.press("Enter")  # the chip is gone, and its selection is there
+    tab.keyboard.press("Enter")  # removes the chip, but its selection remains
     assert tab.evaluate(focused) == "selection"
     tab.focus("#clear")
     tab.keyboard.press("Enter")
@@ -373,7 +373,7 @@ def crowded(first: int = 3, last: int = 24) -> list[Algorithm]:
 
 
 def boxes_of(tab: Tab, css: str) -> list[tuple[str, list[float]]]:
-    """Return the text of elements, and their left, top, right and bottom on the screen."""
+    """Return each element's text and its box (left, top, right, bottom) in pixels."""
     found = tab.eval_on_selector_all(
         css,
         "all => all.filter(e => e.checkVisibility()).map(e => { const b ="
@@ -405,7 +405,7 @@ def test_labels_of_a_frontier_lie_on_nothing(width: int, opened: Open) -> None:
         assert not any(overlap(box, b) for _, b in marks), text
         assert paper[0] <= box[0] < box[2] <= paper[2], text
         assert paper[1] <= box[1] < box[3] <= paper[3], text
-        assert min(box[2] - box[0], box[3] - box[1]) < 20  # px: letters keep their size
+        assert min(box[2] - box[0], box[3] - box[1]) < 20  # pixels: letters keep their size
     lines = [box for _, box in boxes_of(tab, ".chart .bound")]
     assert not [t for t, box in texts for line in lines if overlap(box, line)]
 

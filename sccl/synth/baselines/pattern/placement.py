@@ -12,7 +12,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.bound import require_at_least_bound
 from sccl.core.clock import AlphaModel, AlphaText, Clock, StepAlignment
 from sccl.core.files.outputs import Output, build_output, question_digests
-from sccl.core.files.shapes import Count, FileText, FractionText, Part
+from sccl.core.files.shapes import FileText, FractionText, NonNegative, Part
 from sccl.errors import InputError
 from sccl.judge import require_valid
 from sccl.sim.settings import finest_tick
@@ -38,8 +38,8 @@ class BaselineResultPart(Part, frozen=True, kw_only=True):
 
     collective: str
     topology: str
-    chunks: Count
-    steps: Count
+    chunks: NonNegative
+    steps: NonNegative
     rounds: Annotated[
         int | None, "null: some hop is a path of several links, so the result has times only."
     ]
@@ -47,8 +47,10 @@ class BaselineResultPart(Part, frozen=True, kw_only=True):
         FractionText | None,
         "R/C; null: some hop is a path of several links, so the result has times only.",
     ]
-    sends: Count
-    transfers: Annotated[Count, "Transfers over links: a hop counts once per link of its path."]
+    sends: NonNegative
+    transfers: Annotated[
+        NonNegative, "Transfers over links: a hop counts once per link of its path."
+    ]
     size_bytes: Annotated[int, Meta(ge=1), "Size of a rank's buffer (C chunks)."]
     alpha: Annotated[AlphaText, "Whether alpha occupies the link or travels."]
     stepping: Annotated[Literal["pipelined", "barrier"], "Start of steps: pipelined or barrier."]
