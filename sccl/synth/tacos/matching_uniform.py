@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled, lowest
+from sccl.compiled import compiled, compiled_in_place, lowest
 from sccl.core.arrays import UInt64Array
 from sccl.synth.limits import WORK_PER_CALL
 from sccl.synth.network.arrays import NetworkArrays
@@ -96,14 +96,55 @@ class UniformState(NamedTuple):
     log: NDArray[np.unsignedinteger[Any]]
 
 
-@compiled
-def _choose_chunks(  # noqa: PLR0915 - see below
-    state: UniformState, claimed: UInt64Array
+@compiled_in_place
+def _choose_chunk(
+    state: UniformState, claimed: UInt64Array, slot: Any, node: Any, node_random: Any
 ) -> Any:
-    """Match the links with chunks in this round (Algorithm 1).
+    """Match a link with a chunk (the body of Algorithm 1's loop), and return whether there is one.
 
-    It stays one long function. Calls with the state for each link would count references to all its
-    arrays, which takes four times as long as the choice itself.
+    The search starts at the group of the round, and within groups and words at the word and the bit
+    that are random for each node.
+    """
+    held, holders, src = state.held, state.holders, np.uint64(state.src[slot])
+    group_words = ONE << state.group_bits
+    group_stride = np.uint64(len(state.missing)) * group_words
+    first_group = state.progress[ROUND] % state.groups
+    first_word, first_bit = node_random >> TO_WORD, node_random & IN_WORD
+    useful_groups = state.may_offer[slot] | state.has_news[src]
+    choice, untried_groups = ZERO, rotate_right(useful_groups, first_group)
+    while untried_groups:
+        group = (lowest(untried_groups) + first_group) & IN_WORD
+        source_row = group * group_stride + src * group_words
+        node_row = group * group_stride + node * group_words
+        row, candidates, word = group << state.group_bits, ZERO, ZERO
+        # The candidates: precond[s][c], !precond[d][c], and on no other link into d.
+        for j in range(group_words):
+            word = (first_word + j) & (group_words - ONE)
+            candidates = held[source_row + word] & ~(held[node_row + word] | claimed[row + word])
+            if candidates:
+                break
+        if candidates:
+            row += word
+            candidates = rotate_right(candidates, first_bit)
+            choice = row * WIDTH + ((lowest(candidates) + first_bit) & IN_WORD)
+            candidates &= candidates - ONE
+            if candidates:  # the rarer one of two
+                rival = row * WIDTH + ((lowest(candidates) + first_bit) & IN_WORD)
+                choice = rival if holders[rival] < holders[choice] else choice
+            # Algorithm 1: mark the link-chunk match. The chunk arrives in _deliver().
+            holders[choice] += np.uint32(1)
+            claimed[row] |= chunk_bit(choice)
+            choice += ONE  # 0 means an idle link
+            break
+        untried_groups &= untried_groups - ONE  # clears the lowest bit
+        useful_groups &= ~(ONE << group)
+    state.may_offer[slot], state.chosen[slot] = useful_groups, choice
+    return choice != ZERO
+
+
+@compiled
+def _choose_chunks(state: UniformState, claimed: UInt64Array) -> Any:
+    """Match the links with chunks in this round (Algorithm 1).
 
     Args:
         state: The state to change.
@@ -113,15 +154,8 @@ def _choose_chunks(  # noqa: PLR0915 - see below
     Returns:
         The number of matched links.
     """
-    held, missing, holders = state.held, state.missing, state.holders
-    may_offer, has_news, chosen = state.may_offer, state.has_news, state.chosen
-    first_slot, sources = state.first_slot, state.src
-    group_words = ONE << state.group_bits
-    word_mask = group_words - ONE
-    group_stride = np.uint64(len(missing)) * group_words
-    round_number = state.progress[ROUND]
-    round_salt = mix_bits(state.seed + round_number * _ROUND_SALT)
-    first_group = round_number % state.groups
+    missing, chosen, first_slot = state.missing, state.chosen, state.first_slot
+    round_salt = mix_bits(state.seed + state.progress[ROUND] * _ROUND_SALT)
     node, end, matches = ZERO, np.uint64(len(missing)), ZERO
     while node < end:  # Algorithm 1: for (d, c) in unsatisfied_postcond; here d, in order
         node_slot = np.uint64(first_slot[node])
@@ -133,46 +167,10 @@ def _choose_chunks(  # noqa: PLR0915 - see below
             continue
         node_random = mix_bits(round_salt + node * _NODE_SALT)
         first_link = ((node_random >> _HALF_BITS) * degree) >> _HALF_BITS
-        first_word, first_bit = node_random >> TO_WORD, node_random & IN_WORD
         for i in range(degree):  # Algorithm 1: backtrack(TEN[t][*][d]), from a random link on
-            slot = node_slot + (
-                first_link + i if first_link + i < degree else first_link + i - degree
-            )
-            src = np.uint64(sources[slot])
-            # The search starts at the round's first group, and within groups and words at the word
-            # and the bit that are random for each node.
-            useful_groups = may_offer[slot] | has_news[src]
-            choice, untried_groups = ZERO, rotate_right(useful_groups, first_group)
-            while untried_groups:
-                group = (lowest(untried_groups) + first_group) & IN_WORD
-                source_row = group * group_stride + src * group_words
-                node_row = group * group_stride + node * group_words
-                row, candidates, word = group << state.group_bits, ZERO, ZERO
-                # The candidates: precond[s][c], !precond[d][c], and on no other link into d.
-                for j in range(group_words):
-                    word = (first_word + j) & word_mask
-                    candidates = held[source_row + word] & ~(
-                        held[node_row + word] | claimed[row + word]
-                    )
-                    if candidates:
-                        break
-                if candidates:
-                    row += word
-                    candidates = rotate_right(candidates, first_bit)
-                    choice = row * WIDTH + ((lowest(candidates) + first_bit) & IN_WORD)
-                    candidates &= candidates - ONE
-                    if candidates:  # the rarer one of two
-                        rival = row * WIDTH + ((lowest(candidates) + first_bit) & IN_WORD)
-                        choice = rival if holders[rival] < holders[choice] else choice
-                    # Algorithm 1: mark the link-chunk match. The chunk arrives in _deliver().
-                    holders[choice] += np.uint32(1)
-                    claimed[row] |= chunk_bit(choice)
-                    choice += ONE  # 0 means an idle link
-                    matches += ONE
-                    break
-                untried_groups &= untried_groups - ONE  # clears the lowest bit
-                useful_groups &= ~(ONE << group)
-            may_offer[slot], chosen[slot] = useful_groups, choice
+            link = first_link + i if first_link + i < degree else first_link + i - degree
+            if _choose_chunk(state, claimed, node_slot + link, node, node_random):
+                matches += ONE
         for slot in range(node_slot, node_slot + degree):
             if chosen[slot]:
                 claimed[np.uint64(chosen[slot] - np.uint32(1)) >> TO_WORD] = ZERO
