@@ -7,14 +7,7 @@ from math import lcm
 import numpy as np
 
 from sccl.core.arrays import AnyIntArray
-from sccl.synth.baselines.pattern import (
-    Pattern,
-    PatternMaker,
-    allreduce_maker,
-    build_pattern,
-    inverse_maker,
-    split_chunks,
-)
+from sccl.synth.baselines.pattern import Pattern, build_pattern, split_chunks, with_inverses
 from sccl.synth.baselines.pattern.link_capacity import check_links
 from sccl.synth.baselines.pattern.send_pattern import check_rows
 from sccl.synth.common.contract import Request
@@ -44,8 +37,4 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     return split_chunks(build_pattern(collective, step=step, chunk=chunk, src=src, dst=dst), pieces)
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _allgather,
-    "reducescatter": inverse_maker(_allgather),
-    "allreduce": allreduce_maker(_allgather),
-}
+COLLECTIVES = with_inverses(allgather=_allgather)

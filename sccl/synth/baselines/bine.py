@@ -6,13 +6,7 @@ import numpy as np
 
 from sccl.core.arrays import AnyIntArray
 from sccl.errors import ParameterError
-from sccl.synth.baselines.pattern import (
-    Pattern,
-    PatternMaker,
-    allreduce_maker,
-    inverse_maker,
-    split_chunks,
-)
+from sccl.synth.baselines.pattern import Pattern, split_chunks, with_inverses
 from sccl.synth.baselines.pattern.grid import Grid
 from sccl.synth.baselines.pattern.pairwise_exchanges import (
     butterfly_allgather,
@@ -88,13 +82,6 @@ def _alltoall(request: Request, pieces: int) -> Pattern:
     )
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _allgather,
-    "reducescatter": inverse_maker(_allgather),
-    "allreduce": allreduce_maker(_allgather),
-    "alltoall": _alltoall,
-    "broadcast": _broadcast,
-    "reduce": inverse_maker(_broadcast),
-    "scatter": _scatter,
-    "gather": inverse_maker(_scatter),
-}
+COLLECTIVES = with_inverses(
+    allgather=_allgather, alltoall=_alltoall, broadcast=_broadcast, scatter=_scatter
+)

@@ -6,11 +6,10 @@ import numpy as np
 
 from sccl.synth.baselines.pattern import (
     Pattern,
-    PatternMaker,
     concatenate_patterns,
-    inverse_maker,
     invert_pattern,
     split_chunks,
+    with_inverses,
 )
 from sccl.synth.baselines.pattern.spanning_trees import SpanningTree, broadcast_down, scatter_down
 from sccl.synth.common.contract import Request
@@ -54,10 +53,4 @@ def _allreduce(request: Request, pieces: int) -> Pattern:
     )
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allreduce": _allreduce,
-    "broadcast": _broadcast,
-    "reduce": inverse_maker(_broadcast),
-    "scatter": _scatter,
-    "gather": inverse_maker(_scatter),
-}
+COLLECTIVES = with_inverses(allreduce=_allreduce, broadcast=_broadcast, scatter=_scatter)

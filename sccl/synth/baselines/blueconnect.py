@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from sccl.synth.baselines.pattern import (
-    Pattern,
-    PatternMaker,
-    allreduce_maker,
-    inverse_maker,
-    run_in_parallel,
-    split_chunks,
-)
+from sccl.synth.baselines.pattern import Pattern, run_in_parallel, split_chunks, with_inverses
 from sccl.synth.baselines.pattern.dimension_order import gather_by_dimensions
 from sccl.synth.baselines.pattern.grid import is_fully_connected, require_grid
 from sccl.synth.common.contract import Request
@@ -32,8 +25,4 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     return split_chunks(run_in_parallel(patterns), pieces)
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _allgather,
-    "reducescatter": inverse_maker(_allgather),
-    "allreduce": allreduce_maker(_allgather),
-}
+COLLECTIVES = with_inverses(allgather=_allgather)

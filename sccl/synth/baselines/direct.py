@@ -6,14 +6,7 @@ import numpy as np
 
 from sccl.core.arrays import AnyIntArray
 from sccl.core.collective import Relation, RelationKind
-from sccl.synth.baselines.pattern import (
-    Pattern,
-    PatternMaker,
-    allreduce_maker,
-    build_pattern,
-    inverse_maker,
-    split_chunks,
-)
+from sccl.synth.baselines.pattern import Pattern, build_pattern, split_chunks, with_inverses
 from sccl.synth.common.contract import Request
 
 NAME = "direct"
@@ -44,13 +37,10 @@ def _relation_ranks(relation: Relation, chunk: AnyIntArray, ranks: int) -> AnyIn
             return chunk % ranks
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _send_directly,
-    "reducescatter": inverse_maker(_send_directly),
-    "allreduce": allreduce_maker(_send_directly),
-    "alltoall": _send_directly,
-    "broadcast": _send_directly,
-    "reduce": inverse_maker(_send_directly),
-    "gather": _send_directly,
-    "scatter": _send_directly,
-}
+COLLECTIVES = with_inverses(
+    allgather=_send_directly,
+    alltoall=_send_directly,
+    broadcast=_send_directly,
+    gather=_send_directly,
+    scatter=_send_directly,
+)

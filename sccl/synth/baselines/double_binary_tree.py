@@ -6,13 +6,7 @@ from math import lcm
 
 import numpy as np
 
-from sccl.synth.baselines.pattern import (
-    Pattern,
-    PatternMaker,
-    inverse_maker,
-    pipeline_chunks,
-    run_in_parallel,
-)
+from sccl.synth.baselines.pattern import Pattern, pipeline_chunks, run_in_parallel, with_inverses
 from sccl.synth.baselines.pattern.spanning_trees import (
     SpanningTree,
     broadcast_down,
@@ -55,8 +49,4 @@ def _allreduce(request: Request, pieces: int) -> Pattern:
     return reduce_and_broadcast(spec.at(lcm(spec.unit, 2 * pieces)), two_trees(spec.ranks), pieces)
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allreduce": _allreduce,
-    "broadcast": _broadcast,
-    "reduce": inverse_maker(_broadcast),
-}
+COLLECTIVES = with_inverses(allreduce=_allreduce, broadcast=_broadcast)

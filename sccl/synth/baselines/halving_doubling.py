@@ -8,11 +8,10 @@ import numpy as np
 
 from sccl.synth.baselines.pattern import (
     Pattern,
-    PatternMaker,
     concatenate_patterns,
-    inverse_maker,
     invert_pattern,
     split_chunks,
+    with_inverses,
 )
 from sccl.synth.baselines.pattern.pairwise_exchanges import (
     add_folded_ranks,
@@ -47,8 +46,4 @@ def _allreduce(request: Request, pieces: int) -> Pattern:
     )
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _allgather,
-    "reducescatter": inverse_maker(_allgather),
-    "allreduce": _allreduce,
-}
+COLLECTIVES = with_inverses(allgather=_allgather, allreduce=_allreduce)

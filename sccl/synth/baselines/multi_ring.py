@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from sccl.synth.baselines.pattern import (
     Pattern,
-    PatternMaker,
-    allreduce_maker,
-    inverse_maker,
     pipeline_chunks,
     run_in_parallel,
     split_chunks,
+    with_inverses,
 )
 from sccl.synth.baselines.pattern.rings import find_rings
 from sccl.synth.baselines.ring import ring_allgather, ring_broadcast
@@ -31,10 +29,4 @@ def _broadcast(request: Request, pieces: int) -> Pattern:
     return pipeline_chunks(run_in_parallel(rings), pieces)
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _allgather,
-    "reducescatter": inverse_maker(_allgather),
-    "allreduce": allreduce_maker(_allgather),
-    "broadcast": _broadcast,
-    "reduce": inverse_maker(_broadcast),
-}
+COLLECTIVES = with_inverses(allgather=_allgather, broadcast=_broadcast)

@@ -6,14 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.topology import Topology
-from sccl.synth.baselines.pattern import (
-    Pattern,
-    PatternMaker,
-    allreduce_maker,
-    build_pattern,
-    inverse_maker,
-    split_chunks,
-)
+from sccl.synth.baselines.pattern import Pattern, build_pattern, split_chunks, with_inverses
 from sccl.synth.baselines.pattern.link_capacity import check_links
 from sccl.synth.common.contract import Request
 
@@ -49,8 +42,4 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     return split_chunks(pattern, pieces)
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _allgather,
-    "reducescatter": inverse_maker(_allgather),
-    "allreduce": allreduce_maker(_allgather),
-}
+COLLECTIVES = with_inverses(allgather=_allgather)

@@ -7,12 +7,10 @@ import numpy as np
 from sccl.collectives import Spec
 from sccl.synth.baselines.pattern import (
     Pattern,
-    PatternMaker,
-    allreduce_maker,
     build_pattern,
-    inverse_maker,
     pipeline_chunks,
     split_chunks,
+    with_inverses,
 )
 from sccl.synth.baselines.pattern.rings import RingOrder, find_ring
 from sccl.synth.common.contract import Request
@@ -51,10 +49,4 @@ def _broadcast(request: Request, pieces: int) -> Pattern:
     return pipeline_chunks(ring_broadcast(request.spec, find_ring(request.topology)), pieces)
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _allgather,
-    "reducescatter": inverse_maker(_allgather),
-    "allreduce": allreduce_maker(_allgather),
-    "broadcast": _broadcast,
-    "reduce": inverse_maker(_broadcast),
-}
+COLLECTIVES = with_inverses(allgather=_allgather, broadcast=_broadcast)

@@ -6,14 +6,7 @@ import numpy as np
 
 from sccl.core.arrays import AnyIntArray
 from sccl.errors import ParameterError
-from sccl.synth.baselines.pattern import (
-    Pattern,
-    PatternMaker,
-    allreduce_maker,
-    inverse_maker,
-    run_in_parallel,
-    split_chunks,
-)
+from sccl.synth.baselines.pattern import Pattern, run_in_parallel, split_chunks, with_inverses
 from sccl.synth.baselines.pattern.grid import Grid, find_grid
 from sccl.synth.baselines.pattern.pairwise_exchanges import butterfly_allgather
 from sccl.synth.common.contract import Request
@@ -67,8 +60,4 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     return split_chunks(run_in_parallel(parts), pieces)
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _allgather,
-    "reducescatter": inverse_maker(_allgather),
-    "allreduce": allreduce_maker(_allgather),
-}
+COLLECTIVES = with_inverses(allgather=_allgather)

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from sccl.core.topology import Topology
-from sccl.synth.baselines.pattern import (
-    Pattern,
-    PatternMaker,
-    allreduce_maker,
-    inverse_maker,
-    run_in_parallel,
-)
+from sccl.synth.baselines.pattern import Pattern, run_in_parallel, with_inverses
 from sccl.synth.baselines.pattern.dimension_order import gather_by_dimensions
 from sccl.synth.baselines.pattern.grid import Grid, is_fully_connected, require_grid
 from sccl.synth.common.contract import Request
@@ -66,8 +60,4 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     return run_in_parallel([made[order, direction] for order in chosen for direction in (1, -1)])
 
 
-COLLECTIVES: dict[str, PatternMaker] = {
-    "allgather": _allgather,
-    "reducescatter": inverse_maker(_allgather),
-    "allreduce": allreduce_maker(_allgather),
-}
+COLLECTIVES = with_inverses(allgather=_allgather)

@@ -2,14 +2,13 @@
 
 from sccl.synth.baselines.pattern.composition import (
     PatternMaker,
-    allreduce_maker,
     concatenate_patterns,
-    inverse_maker,
     invert_pattern,
     overlay_patterns,
     pipeline_chunks,
     run_in_parallel,
     split_chunks,
+    with_inverses,
 )
 from sccl.synth.baselines.pattern.pattern_conversion import (
     is_direct,
@@ -24,10 +23,8 @@ from sccl.synth.baselines.pattern.send_pattern import Pattern, build_pattern
 __all__ = [
     "Pattern",
     "PatternMaker",
-    "allreduce_maker",
     "build_pattern",
     "concatenate_patterns",
-    "inverse_maker",
     "invert_pattern",
     "is_direct",
     "overlay_patterns",
@@ -39,4 +36,5 @@ __all__ = [
     "to_logical_algorithm",
     "to_schedule",
     "verify_pattern",
+    "with_inverses",
 ]

@@ -22,7 +22,6 @@ _INVERSES = {
     "reducescatter": "allgather",
     "reduce": "broadcast",
     "gather": "scatter",
-    "scatter": "gather",
 }
 """The forward collective of each collective that is another one reversed."""
 
@@ -107,8 +106,8 @@ def _request_for(request: Request, spec: Spec, topology: Topology) -> Request:
     )
 
 
-def inverse_maker(make: PatternMaker) -> PatternMaker:
-    """Return the maker of a reducescatter, reduce, gather, or scatter from that of its inverse."""
+def _inverse_maker(make: PatternMaker) -> PatternMaker:
+    """Return the maker of a reducescatter, reduce, or gather from that of its inverse."""
 
     def made(request: Request, pieces: int) -> Pattern:
         """Return the inverse of the pattern for the reversed machine."""
@@ -121,7 +120,7 @@ def inverse_maker(make: PatternMaker) -> PatternMaker:
     return made
 
 
-def allreduce_maker(make: PatternMaker) -> PatternMaker:
+def _allreduce_maker(make: PatternMaker) -> PatternMaker:
     """Return the maker of an allreduce (reducescatter, then allgather) from that of allgather."""
 
     def made(request: Request, pieces: int) -> Pattern:
@@ -139,3 +138,19 @@ def allreduce_maker(make: PatternMaker) -> PatternMaker:
         return concatenate_patterns(invert_pattern(gathered, collective), spread, collective)
 
     return made
+
+
+def with_inverses(**makers: PatternMaker) -> dict[str, PatternMaker]:
+    """Return makers by collective, with those of inverse collectives, and of an allreduce.
+
+    Args:
+        makers: Makers of some collectives. They take precedence.
+    """
+    inverses = {
+        name: _inverse_maker(makers[forward])
+        for name, forward in _INVERSES.items()
+        if forward in makers
+    }
+    if "allgather" in makers:
+        inverses["allreduce"] = _allreduce_maker(makers["allgather"])
+    return inverses | makers
