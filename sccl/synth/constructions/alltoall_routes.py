@@ -22,10 +22,11 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.algorithm import Send, make_send
+from sccl.core.algorithm import Send
 from sccl.core.arrays import IntArray
 from sccl.core.topology import Topology
 from sccl.synth.constructions.bfb_costs import all_distances
+from sccl.synth.constructions.send_rows import sorted_sends
 from sccl.synth.limits import MAX_TABLE_ROWS, MAX_WORK, REPEATS
 from sccl.topo.symmetry.permutations import Orbits, Permutation
 from sccl.topo.symmetry.regular_groups import SemiregularGroup, find_semiregular_group
@@ -205,6 +206,4 @@ def build_sends(topology: Topology, routing: AlltoallRoutes) -> list[Send]:
     row, index, step = np.nonzero(routing.link_of_step >= 0)
     src, dst = edges[routing.link_of_step[row, index, step]].T
     chunk = index * ranks + np.array(routing.representatives, np.int64)[row]
-    order = np.lexsort((dst, src, chunk, step))
-    columns = (each[order].tolist() for each in (chunk, src, dst, step))
-    return [make_send(c, u, v, s) for c, u, v, s in zip(*columns, strict=True)]
+    return sorted_sends(np.stack([step, chunk, src, dst]))

@@ -19,11 +19,12 @@ from math import ceil
 
 import numpy as np
 
-from sccl.core.algorithm import Send, make_send
+from sccl.core.algorithm import Send
 from sccl.core.arrays import IntArray
 from sccl.core.topology import Topology
 from sccl.synth.constructions.bfb_costs import all_distances, step_costs
 from sccl.synth.constructions.bipartite_split import DemandClasses, split_demands
+from sccl.synth.constructions.send_rows import sorted_sends
 from sccl.synth.limits import MAX_PAIRED_RANKS, MAX_TABLE_ROWS
 from sccl.topo.symmetry.regular_groups import SemiregularGroup
 
@@ -110,17 +111,12 @@ def build_sends(
     min_rounds = [ceil(pieces * cost) for cost in cached_costs(topology, firsts)]
     if len(min_rounds) != steps or sum(min_rounds) > rounds:
         return None
-    columns: list[list[IntArray]] = [[] for _ in range(steps)]
+    parts = []
     for arrived in enumerate_arrivals(topology, firsts):
         for chunks, senders in arrived.chunk_senders(pieces, min_rounds[arrived.step], ranks):
-            columns[arrived.step].append(
-                _move_to_representatives(group, chunks, senders, arrived.rank, ranks)
-            )
-    sent = []
-    for step, parts in enumerate(columns):
-        rows = np.concatenate(parts, axis=1)
-        rows = rows[:, np.lexsort(rows[::-1])]
-        sent += [make_send(c, u, v, step) for c, u, v in zip(*rows.tolist(), strict=True)]
+            moved = _move_to_representatives(group, chunks, senders, arrived.rank, ranks)
+            parts.append(np.vstack([np.full_like(chunks, arrived.step), moved]))
+    sent = sorted_sends(np.concatenate(parts, axis=1))
     return (min_rounds[0] + rounds - sum(min_rounds), *min_rounds[1:]), sent
 
 

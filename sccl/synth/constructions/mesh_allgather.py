@@ -19,11 +19,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.algorithm import Send, make_send
+from sccl.core.algorithm import Send
 from sccl.core.arrays import IntArray
 from sccl.core.symmetric import Symmetry
 from sccl.core.topology import Topology
 from sccl.synth.constructions.product_alltoall import factorize
+from sccl.synth.constructions.send_rows import sorted_sends
 from sccl.synth.limits import MAX_TABLE_ROWS
 
 
@@ -163,8 +164,7 @@ def build_sends(lines: Mesh, pieces: int) -> list[Send] | None:
     piece = np.repeat(first * each, each) + np.tile(np.arange(each), len(step))
     chunk = piece * lines.ranks + np.repeat(source, each)
     rows = np.stack([np.repeat(step, each), chunk, np.repeat(src, each), np.repeat(dst, each)])
-    rows = rows[:, np.lexsort(rows[::-1])]
-    return [make_send(c, u, v, s) for s, c, u, v in zip(*rows.tolist(), strict=True)]
+    return sorted_sends(rows)
 
 
 @lru_cache(maxsize=2)

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.collectives import named_spec
-from sccl.core.algorithm import Send, make_send
+from sccl.core.algorithm import Send
 from sccl.core.arrays import IntArray
 from sccl.core.symmetric import Symmetry
 from sccl.core.topology import Link, Topology
 from sccl.synth.constructions.alltoall_routes import find_routes
 from sccl.synth.constructions.bfb_costs import all_distances
+from sccl.synth.constructions.send_rows import sorted_sends
 from sccl.synth.limits import MAX_PROGRAM_RANKS, MAX_TABLE_ROWS
 from sccl.topo.symmetry.group_choice import candidate_groups
 from sccl.topo.symmetry.permutations import Permutation
@@ -194,8 +195,7 @@ class ProductAlltoall:
         table = np.concatenate(columns, axis=1)
         if table.shape[1] > MAX_TABLE_ROWS:
             return None
-        table = table[:, np.lexsort(table[::-1])]
-        return [make_send(c, u, v, s) for s, c, u, v in zip(*table.tolist(), strict=True)]
+        return sorted_sends(table)
 
     def _positions(
         self, firsts: IntArray, first: int, sizes: list[int], strides: list[int]
