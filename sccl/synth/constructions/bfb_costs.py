@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.topology import Topology
+from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.errors import UnreachableError
 from sccl.synth.constructions.bipartite_split import min_max_load
 from sccl.synth.limits import MAX_SUBSET
@@ -61,27 +61,12 @@ def all_distances(topology: Topology) -> NDArray[np.int16]:
     Raises:
         UnreachableError: A rank cannot reach another one.
     """
-    unreached = UnreachableError(
-        f"topology {topology.name!r}: some rank does not reach another; add a link"
-    )
-    ranks = topology.ranks
-    src, dst = np.array([k.edge for k in topology.links], np.int64).T
-    order = np.argsort(dst, kind="stable")
-    src, dst = src[order], dst[order]
-    starts = np.searchsorted(dst, np.arange(ranks))
-    if (np.bincount(dst, minlength=ranks) == 0).any():
-        raise unreached
-    reached = np.eye(ranks, dtype=bool)
-    far = np.where(reached, 0, -1).astype(np.int16)
-    steps = 0
-    while (far < 0).any():
-        steps += 1
-        # by column: a rank is reached through its predecessors
-        is_new = np.logical_or.reduceat(reached[:, src], starts, axis=1) & (far < 0)
-        if not is_new.any():
-            raise unreached
-        far[is_new] = steps
-        reached |= is_new
+    successors = topology.successors()
+    far = np.array([distances(successors, [rank]) for rank in range(topology.ranks)], np.int16)
+    if (far == UNREACHED).any():
+        raise UnreachableError(
+            f"topology {topology.name!r}: some rank does not reach another; add a link"
+        )
     far.flags.writeable = False
     return far
 
