@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -311,6 +311,11 @@ class Collective:
                 "elements, and steps and rounds count chunks of one size: use 'sccl synth teccl' "
                 "or 'sccl synth fastest'"
             )
+
+    def with_chunks(self, chunks: int) -> Collective:
+        """Return the collective with another C, whose chunks repeat the same pattern."""
+        number = self.num_chunks * chunks // self.chunks
+        return replace(self, chunks=chunks, num_chunks=number)
 
     def chunk_classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
         """Return the chunks by (holders, destinations). Chunks of a class are interchangeable.

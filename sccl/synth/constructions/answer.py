@@ -225,8 +225,7 @@ def _construct_at_chunks(
         chunks = collective.chunks * times
         rounds = attainable.bandwidth * chunks
         if rounds.denominator == 1 and rounds >= attainable.steps:
-            number = collective.num_chunks * times
-            scaled = replace(collective, chunks=chunks, num_chunks=number)
+            scaled = collective.with_chunks(chunks)
             asked = Instance(topology, scaled, attainable.steps, int(rounds))
             result = answer(asked, _symmetry_groups(topology, collective))
             if isinstance(result, Sat):
@@ -246,8 +245,7 @@ def _construct_alltoall(
     made: _NamedAlgorithm = ("", None)
     if product is not None:
         times = len(product.factors)
-        chunks, number = collective.chunks * times, collective.num_chunks * times
-        scaled = replace(collective, chunks=chunks, num_chunks=number)
+        scaled = collective.with_chunks(collective.chunks * times)
         made = _alltoall_of_product(topology, scaled, steps)
         if made[1] is not None and product.has_equal_rounds:
             return made[1]
@@ -279,7 +277,7 @@ def _best_alltoall(
             candidate = _cheaper(candidate, _alltoall_by_routes(topology, asked, steps, among))
     costs = [] if cost is None else [cost]
     costs += [candidate[1].bandwidth_cost] if candidate[1] else []
-    fewest = replace(asked, chunks=topology.ranks, num_chunks=topology.ranks**2)
+    fewest = asked.with_chunks(topology.ranks)
     if product is None and asked.chunks > fewest.chunks:  # routes may cost more with more chunks
         smallest = _construct_alltoall(topology, fewest, steps)
         costs += [smallest.bandwidth_cost] if smallest else []

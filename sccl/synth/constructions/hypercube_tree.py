@@ -12,7 +12,6 @@ need half the chunks: from d = 4 on, they still map each of these links to every
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, permutations
 from math import comb, lcm
@@ -67,8 +66,7 @@ def hypercube_broadcast(topology: Topology, collective: Collective) -> Algorithm
     rounds = [0] * d
     for (_, _, step), carried in load.items():
         rounds[step] = max(rounds[step], -(-carried // lanes))
-    full_collective = replace(collective, chunks=chunks, num_chunks=chunks)
-    made = Algorithm(topology, full_collective, tuple(rounds), tuple(sends))
+    made = Algorithm(topology, collective.with_chunks(chunks), tuple(rounds), tuple(sends))
     return require_valid(made, "a tree rotated by permutations of dimensions")
 
 

@@ -118,8 +118,7 @@ def pipelined_broadcast(topology: Topology, collective: Collective, steps: int) 
     chunks = sum(trees.chunks_per_tree(steps)) if trees else 0
     if trees is None or not chunks:
         return None
-    full_collective = replace(collective, chunks=chunks, num_chunks=chunks)
-    return trees.algorithm(topology, full_collective, steps)
+    return trees.algorithm(topology, collective.with_chunks(chunks), steps)
 
 
 def disjoint_trees(topology: Topology, collective: Collective) -> DisjointTrees | None:

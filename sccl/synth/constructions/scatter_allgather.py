@@ -13,7 +13,7 @@ sends of one tree in a step is the load of every link in this step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
@@ -112,9 +112,8 @@ def _build_broadcast(
     )
     rounds = [r * copies for r in first.rounds_per_step]
     rounds += [r * again for r in second.rounds_per_step]
-    full_collective = replace(collective, chunks=chunks, num_chunks=chunks)
-    made = prune(Algorithm(first.topology, full_collective, tuple(rounds), tuple(sends)))
-    return require_valid(made, "a scatter and an allgather")
+    made = Algorithm(first.topology, collective.with_chunks(chunks), tuple(rounds), tuple(sends))
+    return require_valid(prune(made), "a scatter and an allgather")
 
 
 def _copy_sends(sends: Sequence[Send], copies: int, chunks: int, later: int) -> list[Send]:

@@ -19,7 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, gcd, lcm
 from typing import TYPE_CHECKING
@@ -122,8 +122,7 @@ class _FlowProblem:
         carried = flow.integral_flow(np.array(rounds, np.int64), times)
         if carried is None:
             return None
-        chunks, number = self.collective.chunks * times, self.collective.num_chunks * times
-        full_collective = replace(self.collective, chunks=chunks, num_chunks=number)
+        full_collective = self.collective.with_chunks(self.collective.chunks * times)
         sends = tuple(_flow_sends(full_collective, self.ends, carried, self.steps))
         return Algorithm(self.topology, full_collective, tuple(rounds), sends)
 
@@ -192,9 +191,7 @@ def answer(instance: Instance) -> Sat | Unsat | None:
     ):
         return None
     times = gcd(collective.chunks, *(len(chunks) for chunks in collective.chunk_classes().values()))
-    unit = replace(
-        collective, chunks=collective.chunks // times, num_chunks=collective.num_chunks // times
-    )
+    unit = collective.with_chunks(collective.chunks // times)
     question = (
         _build_problem(topology, unit, steps) if is_applicable(topology, unit, steps) else None
     )
