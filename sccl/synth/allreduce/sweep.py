@@ -23,12 +23,11 @@ from sccl.core.frontier import (
 from sccl.core.instance import Candidate, SweepRange
 from sccl.core.stop import INTERRUPTED
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.allreduce.search_space import CHUNKS_LIMITED, AllreduceSpace
 from sccl.synth.allreduce.tree_family import quick_tree_family
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
-from sccl.synth.common.candidates import EXTRA_STEPS, choose_k
+from sccl.synth.common.candidates import EXTRA_STEPS, check_max_chunks, choose_k
 from sccl.synth.common.sweep_events import PartStarted, SweepEvent
 
 
@@ -66,7 +65,7 @@ def sweep_allreduce(  # noqa: PLR0913 - a question, who answers it, and how it r
     """
     begin = time.perf_counter()
     space = AllreduceSpace.of(topology, spec, covered.max_steps)
-    _check_max_chunks(spec, covered)
+    check_max_chunks(spec, covered)
     if folder:
         folder.prepare()
     run = _AllreduceSweep(space, sweep, covered, folder, notify)
@@ -188,11 +187,3 @@ def _common_k(space: AllreduceSpace, covered: SweepRange) -> int | None:
         bounds = lower_bounds(space.topology, spec)
         k_values.append(choose_k(SweepRange(covered.k), dual_of(spec), bounds).k)
     return max(k for k in k_values if k is not None)
-
-
-def _check_max_chunks(spec: Spec, covered: SweepRange) -> None:
-    if covered.max_chunks is not None and covered.max_chunks < spec.unit:
-        raise ParameterError(
-            f"max-chunks is {covered.max_chunks}, but C of {spec.name} is a multiple of "
-            f"{spec.unit}: give at least {spec.unit}"
-        )

@@ -108,6 +108,19 @@ def last_step(spec: Spec, bounds: AlgorithmBounds, asked: int | None) -> int:
     return asked
 
 
+def check_max_chunks(spec: Spec, covered: SweepRange) -> None:
+    """Check that a range contains a candidate.
+
+    Raises:
+        ParameterError: The largest C is less than the smallest C of the collective.
+    """
+    if covered.max_chunks is not None and covered.max_chunks < spec.unit:
+        raise ParameterError(
+            f"max-chunks is {covered.max_chunks}, but C of {spec.name} is a multiple of "
+            f"{spec.unit}: give at least {spec.unit}"
+        )
+
+
 def check_min_steps(
     steps: int, spec: Spec, bounds: AlgorithmBounds, option: str = "max-steps"
 ) -> None:

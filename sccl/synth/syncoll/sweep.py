@@ -20,9 +20,9 @@ from sccl.core.step_limit import StepLimit
 from sccl.core.stop import StopKind, StopReason
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError, SolverError, TooLargeError
+from sccl.errors import SolverError, TooLargeError
 from sccl.prove.bounds.lower_bounds import lower_bounds
-from sccl.synth.common.candidates import choose_k, last_step, scope_text
+from sccl.synth.common.candidates import check_max_chunks, choose_k, last_step, scope_text
 from sccl.synth.common.step_limits import StepLimits, StepLimitsFactory
 from sccl.synth.common.sweep_events import (
     BoundsComputed,
@@ -292,15 +292,6 @@ def _range_with_constructions(
     return replace(settled_range, k=max(settled_range.k or 0, ceil(rounds) - steps))
 
 
-def _check_range(spec: Spec, covered: SweepRange) -> None:
-    """Check that the range contains a candidate."""
-    if covered.max_chunks is not None and covered.max_chunks < spec.unit:
-        raise ParameterError(
-            f"max-chunks is {covered.max_chunks}, but C of {spec.name} is a multiple of "
-            f"{spec.unit}: give at least {spec.unit}"
-        )
-
-
 def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     topology: Topology,
     spec: Spec,
@@ -336,7 +327,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     bounds = lower_bounds(topology, spec)
     covered = _range_with_constructions(covered, topology, dual, bounds)
     last_steps = last_step(spec, bounds, covered.max_steps)
-    _check_range(spec, covered)
+    check_max_chunks(spec, covered)
     notify(BoundsComputed(bounds))
     if folder:
         folder.prepare()
