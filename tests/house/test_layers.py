@@ -127,7 +127,7 @@ MAY_IMPORT = {
     | {"synth/packing", "synth/network", "topo", "transform", "msgspec", "numpy"},
     "synth/baselines": _SEARCH
     | {"collectives", "compiled", "judge", "synth/common", "synth/constructions", "topo"}
-    | {"prove/bounds", "sim", "transform", "msgspec", "numpy"},
+    | {"synth/network", "prove/bounds", "sim", "transform", "msgspec", "numpy"},
     "synth/sketches": _NOUNS | {"msgspec"},
     "synth/network": _SEARCH | {"compiled", "topo/symmetry", "numpy"},
     "synth/constructions": {"collectives", "compiled", "core", "errors", "judge"}

@@ -15,13 +15,14 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 def build_demand(collective: Collective) -> Demand:
     """Return the demand of a collective."""
-    held = _relation_pairs(collective.pre, collective)
+    held = relation_pairs(collective.pre, collective)
     if collective.post.kind is RelationKind.ALL:
         return Demand(collective.num_chunks, *held)
-    return Demand(collective.num_chunks, *held, *_relation_pairs(collective.post, collective))
+    return Demand(collective.num_chunks, *held, *relation_pairs(collective.post, collective))
 
 
-def _relation_pairs(relation: Relation, collective: Collective) -> Pairs:
+def relation_pairs(relation: Relation, collective: Collective) -> Pairs:
+    """Return the (rank, chunk) pairs of a relation, as two columns."""
     ranks, chunk = collective.ranks, np.arange(collective.num_chunks, dtype=np.int64)
     match relation.kind:
         case RelationKind.ALL:
