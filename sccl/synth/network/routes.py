@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +63,11 @@ class Routes(NamedTuple):
     def route(self) -> IntArray:
         """Return the route of each entry of the link columns."""
         return np.repeat(np.arange(len(self.src)), np.diff(self.first))
+
+    def paths(self) -> list[LinkPath]:
+        """Return the links of each route."""
+        links = self.link.tolist()
+        return [tuple(links[a:b]) for a, b in pairwise(self.first.tolist())]
 
 
 Factors = Callable[[IntArray, IntArray], IntArray]

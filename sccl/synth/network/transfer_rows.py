@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -127,11 +126,6 @@ def reverse_routes(topology: Topology, forwards: Routes, backwards: Routes) -> I
     link_back = np.array([place[k.dst, k.src] for k in topology.reversed().links], dtype=np.int64)
     if len(backwards.src) == len(link_back) and not topology.switches:
         return link_back
-    paths = {path: index for index, path in enumerate(_route_paths(forwards))}
+    paths = {path: index for index, path in enumerate(forwards.paths())}
     turned = backwards._replace(link=link_back[backwards.link])
-    return np.array([paths[path[::-1]] for path in _route_paths(turned)], dtype=np.int64)
-
-
-def _route_paths(crossings: Routes) -> list[tuple[int, ...]]:
-    links, first = crossings.link.tolist(), crossings.first.tolist()
-    return [tuple(links[a:b]) for a, b in pairwise(first)]
+    return np.array([paths[path[::-1]] for path in turned.paths()], dtype=np.int64)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from math import lcm
 
 from sccl.collectives import Dual
@@ -217,7 +216,7 @@ def build_flow_problem(topology: Topology, dual: Dual, size_bytes: int) -> FlowP
     collective = dual.spec.at(dual.spec.unit)
     chunk = Fraction(size_bytes, dual.spec.unit * dual.chunk_factor)
     symmetries = next(free_symmetries(topology, collective))
-    paths = routes_between_ranks(topology)
+    paths = tuple(build_routes(topology, Clock.from_topology(topology, 1)).paths())
     alphas = [Fraction(str(link.alpha_us)) for link in topology.links]
     resources = _resources(topology, paths, symmetries)
     return FlowProblem(
@@ -231,13 +230,6 @@ def build_flow_problem(topology: Topology, dual: Dual, size_bytes: int) -> FlowP
         _commodities(collective, chunk, symmetries),
         resources,
     )
-
-
-def routes_between_ranks(topology: Topology) -> tuple[tuple[int, ...], ...]:
-    """Return the links of each path between two ranks that passes no other rank."""
-    crossings = build_routes(topology, Clock.from_topology(topology, 1))
-    links, first = crossings.link.tolist(), crossings.first.tolist()
-    return tuple(tuple(links[a:b]) for a, b in pairwise(first))
 
 
 def _is_rigid(

@@ -11,7 +11,9 @@ from sccl.core.clock import PS_PER_US, Clock
 from sccl.core.schedule import MAX_TIME, Schedule, build_schedule
 from sccl.core.topology import Topology
 from sccl.synth.limits import MAX_IDLE, MAX_PASSES, MAX_REFINED_SENDS, MIN_GAIN, OPERATION_EFFORT
-from sccl.synth.packing.flow_problem import FlowProblem, routes_between_ranks
+from sccl.synth.network.routes import build_routes
+from sccl.synth.network.transfer_rows import reverse_routes
+from sccl.synth.packing.flow_problem import FlowProblem
 from sccl.synth.packing.port_matching import plan_port_matching
 from sccl.synth.packing.send_plans import (
     PlacedSend,
@@ -280,11 +282,9 @@ def forward_or_reversed(topology: Topology, dual: Dual) -> tuple[PlacementDirect
     forwards = () if dual.on_reversed else (PlacementDirection(topology),)
     if not dual.on_reversed and dual.phases == 1:
         return forwards
-    place = {link.edge: i for i, link in enumerate(topology.links)}
-    back = [place[link.edge[::-1]] for link in topology.reversed().links]
-    indices = {path: i for i, path in enumerate(routes_between_ranks(topology))}
-    turned = tuple(
-        indices[tuple(back[link] for link in reversed(path))]
-        for path in routes_between_ranks(topology.reversed())
+    routes = (
+        build_routes(machine, Clock.from_topology(machine, 1))
+        for machine in (topology, topology.reversed())
     )
+    turned = tuple(reverse_routes(topology, *routes).tolist())
     return (PlacementDirection(topology, turned, is_backwards=True), *forwards)

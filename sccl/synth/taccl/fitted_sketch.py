@@ -91,12 +91,11 @@ def fit_sketch(sketch: Sketch, machine: Topology) -> FittedSketch:
     factors = sketched.route_factors(crossings.src, crossings.dst)
     symmetries = len(sketched.group)
     sketched.check_symmetric(crossings.src, crossings.dst)
-    first, link = crossings.first.tolist(), crossings.link.tolist()
     edges = [k.edge for k in machine.links]
-    columns = (crossings.src.tolist(), crossings.dst.tolist(), factors.tolist())
+    columns = (crossings.src.tolist(), crossings.dst.tolist(), factors.tolist(), crossings.paths())
     routes = tuple(
-        SketchedRoute(src, dst, factor, tuple(edges[k] for k in link[first[i] : first[i + 1]]))
-        for i, (src, dst, factor) in enumerate(zip(*columns, strict=True))
+        SketchedRoute(src, dst, factor, tuple(edges[k] for k in path))
+        for src, dst, factor, path in zip(*columns, strict=True)
     )
     return FittedSketch(sketch, machine, routes, symmetries)
 

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.arrays import IntArray
 from sccl.core.clock import Clock
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.packed_schedule import PackedSchedule
@@ -27,12 +25,10 @@ from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ParameterError, TopologyError, UnreachableError
 from sccl.solvers.effort import Effort
 from sccl.synth.common.contract import Feature, Notify, Request, Synthesizer
-from sccl.synth.network.routes import build_routes
+from sccl.synth.network.routes import LinkPath, build_routes
 from sccl.synth.scheduling.sketch import MachineSketch
 from sccl.synth.sketches.sketch import HyperedgePolicy, Sketch
-
-LinkPath = tuple[int, ...]
-"""Links of a machine, one after the other."""
+from sccl.topo.symmetry.permutations import Orbits
 
 
 @dataclass(frozen=True)
@@ -63,24 +59,18 @@ class RestrictedMachine:
         factors = MachineSketch(self.sketch, self.full_topology).route_factors(
             crossings.src, crossings.dst
         )
-        paths = zip(_route_paths(crossings.link, crossings.first), factors.tolist(), strict=True)
+        paths = zip(crossings.paths(), factors.tolist(), strict=True)
         return tuple((path, factor) for path, factor in paths if factor)
 
     @cached_property
     def _joined_links(self) -> dict[int, int]:
         """Return a representative of each allowed link, equal for links that routes join."""
-        root = {link: link for path, _ in self._routes for link in path}
-
-        def find_root(link: int) -> int:
-            while root[link] != link:
-                link = root[link]
-            return link
-
+        links = sorted({link for path, _ in self._routes for link in path})
+        joined = Orbits(links)
         for path, _ in self._routes:
             for link in path[1:]:
-                a, b = sorted((find_root(path[0]), find_root(link)))
-                root[b] = a
-        return {link: find_root(link) for link in sorted(root)}
+                joined.join(path[0], link)
+        return {link: joined.representative(link) for link in links}
 
     @cached_property
     def _switches(self) -> dict[tuple[int, int], int]:
@@ -178,7 +168,7 @@ class RestrictedMachine:
             return
         crossings, numbers = build_routes(left, Clock.from_topology(left, 1)), self.full_links(left)
         allowed_paths = {path for path, _ in self._routes}
-        for path in _route_paths(crossings.link, crossings.first):
+        for path in crossings.paths():
             if tuple(int(numbers[link]) for link in path) not in allowed_paths:
                 src, dst = left.links[path[0]].src, left.links[path[-1]].dst
                 raise self._sketch_error(
@@ -217,11 +207,6 @@ class RestrictedMachine:
         )
         scope = f"{result.bound.scope}, within sketch {self.sketch.name}"
         return Solution(schedule, result.objective, replace(result.bound, scope=scope))
-
-
-def _route_paths(link: IntArray, first: IntArray) -> list[LinkPath]:
-    links = link.tolist()
-    return [tuple(links[a:b]) for a, b in pairwise(first.tolist())]
 
 
 def _unsupported_entries(sketch: Sketch, local: int) -> Iterable[tuple[str, str]]:

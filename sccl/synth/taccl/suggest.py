@@ -124,17 +124,17 @@ class Suggestions:
     def _shared_cards(self) -> list[tuple[int, ...]]:
         """Return groups of ranks of a node that share a budget, or a link, to other nodes."""
         local, paths = self.ranks_per_node, self.routes
-        first = paths.first.tolist()
         edges = [k.edge for k in self.topology.links]
         shared: dict[object, set[int]] = {}
         budgets: dict[tuple[int, int], list[str]] = {}
         for budget in self.topology.budgets:
             for edge in budget.edges:
                 budgets.setdefault(edge, []).append(budget.name)
-        for path, (a, b) in enumerate(zip(paths.src.tolist(), paths.dst.tolist(), strict=True)):
+        ends = zip(paths.src.tolist(), paths.dst.tolist(), paths.paths(), strict=True)
+        for a, b, path in ends:
             if a // local or not b // local:  # only routes out of the first node count
                 continue
-            for link in paths.link[first[path] : first[path + 1]].tolist():
+            for link in path:
                 for thing in (*budgets.get(edges[link], ()), ("link", link)):
                     shared.setdefault(thing, set()).add(a)
         groups = sorted(
