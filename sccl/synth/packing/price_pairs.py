@@ -27,6 +27,7 @@ from sccl.synth.packing.flow_problem import FlowProblem, SlotTree
 from sccl.synth.packing.price_rounds import RoundPricing
 from sccl.synth.packing.price_sets import NoTreeError, SetTables, TreeProblem
 from sccl.synth.packing.price_trees import TreePricing
+from sccl.synth.packing.problem import root_choices
 
 
 class _RootChoice(NamedTuple):
@@ -94,17 +95,11 @@ class PairTables:
         self._full_goal = [
             self.down.goal_set(demand, rank) for rank in range(problem.topology.ranks)
         ]
-        number = {edge: i for i, edge in enumerate(problem.edges)}
-        self.roots = [
-            _RootChoice((rank,), (), (np.array([goal]),))
-            for rank, goal in enumerate(self._full_goal)
-        ]
-        both = [(u, v) for u, v in number if u < v and (v, u) in number]
-        if len(both) * max(self._full_goal) <= MAX_MODEL:
-            self.roots += [
-                _RootChoice((u, v), (number[u, v], number[v, u]), self._shared_goals(u, v))
-                for u, v in both
-            ]
+        ranks = problem.topology.ranks
+        choices = root_choices(problem.edges, range(ranks))
+        if (len(choices) - ranks) * max(self._full_goal) > MAX_MODEL:
+            choices = choices[:ranks]
+        self.roots = [_RootChoice(c.ranks, c.links, self._goals(*c.ranks)) for c in choices]
         self.goals = sum(len(turn.goals[0]) for turn in self.roots)
 
     def effort(self, slots: int) -> float:
@@ -112,8 +107,10 @@ class PairTables:
         work = self.down.work(slots) + self.up.work(slots)
         return ELEMENT_EFFORT * (work + slots * self.goals)
 
-    def _shared_goals(self, u: int, v: int) -> tuple[IntArray, IntArray]:
-        """Return the pairs of sets of two ranks that together contain all ranks, as bit masks."""
+    def _goals(self, u: int, v: int | None = None) -> tuple[IntArray, ...]:
+        """Return the sets of a rank, or the pairs of sets of two, that contain all ranks."""
+        if v is None:
+            return (np.array([self._full_goal[u]]),)
         groups = self.down.groups
         g, h = int(groups.group[u]), int(groups.group[v])
         if g == h:

@@ -27,7 +27,7 @@ from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
 from sccl.synth.limits import MAX_SUBSET
 from sccl.topo.symmetry.automorphisms import automorphisms, generator_groups
 from sccl.topo.symmetry.group_choice import translation_groups
-from sccl.topo.symmetry.permutations import Orbits, Permutation, class_orbits
+from sccl.topo.symmetry.permutations import ChunkClass, Orbits, Permutation, class_orbits
 
 LinkStep = tuple[int, int]
 """A (link, step): the index of an edge of :attr:`Problem.edges`, and a step from 0."""
@@ -133,15 +133,10 @@ def build_packing_problem(
     """
     edges = tuple(sorted(topology.edges))
     symmetries = automorphisms(topology, collective) if symmetric else ()
+    commodities = _commodities(topology, collective, steps, edges, symmetries)
+    resources = _resources(topology, edges, symmetries)
     return PackingProblem(
-        topology,
-        collective,
-        steps,
-        edges,
-        _commodities(topology, collective, steps, edges, symmetries),
-        _resources(topology, edges, symmetries),
-        symmetries,
-        rounds,
+        topology, collective, steps, edges, commodities, resources, symmetries, rounds
     )
 
 
@@ -151,7 +146,6 @@ def build_allreduce_problem(
     steps: int,
     *,
     symmetric: bool = True,
-    rounds: tuple[int, ...] | None = None,
 ) -> PackingProblem:
     """Return the packing problem of allreduce by trees that go up and down within S steps in total.
 
@@ -163,28 +157,14 @@ def build_allreduce_problem(
     """
     edges = tuple(sorted(topology.edges))
     symmetries = _bounded_symmetries(topology, collective) if symmetric else ()
-    classes = collective.chunk_classes()
+    first, end = (0,) * len(edges), (steps,) * len(edges)
     commodities = tuple(
-        Commodity(
-            frozenset(holders),
-            frozenset(wanted),
-            Fraction(len(members) * len(classes[holders, wanted]), collective.chunks),
-            (0,) * len(edges),
-            (steps,) * len(edges),
-            tuple((frozenset(h), frozenset(w)) for h, w in members),
-        )
-        for (holders, wanted), members in class_orbits(collective, symmetries).items()
+        _commodity(collective, members, first, end)
+        for members in class_orbits(collective, symmetries).values()
     )
+    resources = _resources(topology, edges, symmetries)
     return PackingProblem(
-        topology,
-        collective,
-        steps,
-        edges,
-        commodities,
-        _resources(topology, edges, symmetries),
-        symmetries,
-        rounds,
-        has_tree_pairs=True,
+        topology, collective, steps, edges, commodities, resources, symmetries, has_tree_pairs=True
     )
 
 
@@ -212,7 +192,6 @@ def _commodities(
     edges: tuple[Edge, ...],
     symmetries: tuple[Permutation, ...],
 ) -> tuple[Commodity, ...]:
-    classes = collective.chunk_classes()
     successors, predecessors = topology.successors(), topology.reversed().successors()
     commodities = []
     for (holders, wanted), members in class_orbits(collective, symmetries).items():
@@ -222,19 +201,23 @@ def _commodities(
         usable = [
             v not in holders and before[u] != UNREACHED and after[v] != UNREACHED for u, v in edges
         ]
-        commodities.append(
-            Commodity(
-                frozenset(holders),
-                frozenset(wanted),
-                Fraction(len(members) * len(classes[holders, wanted]), collective.chunks),
-                tuple(before[u] if ok else steps for ok, (u, _) in zip(usable, edges, strict=True)),
-                tuple(
-                    steps - after[v] if ok else 0 for ok, (_, v) in zip(usable, edges, strict=True)
-                ),
-                tuple((frozenset(h), frozenset(w)) for h, w in members),
-            )
-        )
+        pairs = list(zip(usable, edges, strict=True))
+        first = tuple(before[u] if ok else steps for ok, (u, _) in pairs)
+        end = tuple(steps - after[v] if ok else 0 for ok, (_, v) in pairs)
+        commodities.append(_commodity(collective, members, first, end))
     return tuple(commodities)
+
+
+def _commodity(
+    collective: Collective,
+    members: Sequence[ChunkClass],
+    first_step: tuple[int, ...],
+    end_step: tuple[int, ...],
+) -> Commodity:
+    """Return the commodity of an orbit, represented by its first class."""
+    amount = Fraction(len(members) * len(collective.chunk_classes()[members[0]]), collective.chunks)
+    sets = tuple((frozenset[int](held), frozenset[int](wanted)) for held, wanted in members)
+    return Commodity(*sets[0], amount, first_step, end_step, sets)
 
 
 def _resources(
@@ -294,7 +277,7 @@ def root_choices(edges: Sequence[Edge], ranks: Iterable[int]) -> tuple[RootOrPai
         ranks: The ranks.
     """
     number = {edge: i for i, edge in enumerate(edges)}
-    pairs = ((u, v) for u, v in edges if u < v and (v, u) in number)
+    pairs = ((u, v) for u, v in number if u < v and (v, u) in number)
     between = (RootOrPair((u, v), (number[u, v], number[v, u])) for u, v in pairs)
     return (*(RootOrPair((rank,)) for rank in ranks), *between)
 

@@ -12,6 +12,7 @@ slots in which the data can be forwarded. Proofs: ``docs/mathematics/time.md``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -123,13 +124,16 @@ def steady_slots(alpha: tuple[Fraction, ...], unit: Fraction, count: int) -> Tim
     byte flows through its tree without a stop. Trees that share a link may use different slots, and
     never carry more at a time than all of them together.
     """
-    delays = [max(0, int(-(-a // unit))) for a in alpha]
-    arrive = np.array(
-        [[k + d if k + d <= count else -1 for k in range(count)] for d in delays], np.int64
-    )
+    arrive = _arrivals([max(0, int(-(-a // unit))) for a in alpha], count)
     # the length, and the time in which the last data are forwarded
     grows, rows = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
     return TimeSlots(np.zeros(1), grows, rows, np.array([float(count * unit)]), arrive, float(unit))
+
+
+def _arrivals(delays: Sequence[int], count: int) -> IntArray:
+    """Return the slots in which bytes arrive after delays in slots, shape (links, slots)."""
+    arrivals = np.arange(count) + np.array(delays, np.int64)[:, None]
+    return np.where(arrivals <= count, arrivals, -1)
 
 
 def link_waits(problem: FlowProblem, potentials: tuple[Fraction, ...]) -> list[Fraction]:
@@ -204,10 +208,7 @@ def uniform_slots(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> 
     A delay that extends into a slot by less than a tenth of it does not count as another slot.
     """
     waits = {a: 1 + max(0, ceil((a - length / SLACK_DIVISOR) / length)) for a in set(alpha)}
-    arrive = np.array(
-        [[k + waits[a] if k + waits[a] <= count else -1 for k in range(count)] for a in alpha],
-        np.int64,
-    ).reshape(len(alpha), count)
+    arrive = _arrivals([waits[a] for a in alpha], count)
     lengths = np.full(count, float(length))
     return TimeSlots(lengths, np.zeros((count, 0)), np.zeros((0, 0)), np.zeros(0), arrive)
 
@@ -219,10 +220,7 @@ def rounded_slots(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> 
     soon as possible, so their time may be above or below that of the slots.
     """
     waits = {a: max(1, round(a / length)) if a else 0 for a in set(alpha)}
-    arrive = np.array(
-        [[k + waits[a] if k + waits[a] <= count else -1 for k in range(count)] for a in alpha],
-        np.int64,
-    ).reshape(len(alpha), count)
+    arrive = _arrivals([waits[a] for a in alpha], count)
     grows = np.full((count, 1), 1.0 / count)
     return TimeSlots(np.zeros(count), grows, np.zeros((0, 1)), np.zeros(0), arrive)
 

@@ -678,7 +678,7 @@ def test_few_commodities_are_spread_often() -> None:
 def test_trees_of_a_packing_are_trees_of_a_slot_more() -> None:
     posed = problem_of("dgx1", "allgather", 10**6)
     parts, more = (variable_slots(posed, (Fraction(0),) * 8, Fraction(7, 10), n) for n in (3, 4))
-    trees = shift_trees(SlotColumnGeneration(posed, parts, TreePricing(posed), 50.0).run())
+    trees = shift_trees(SlotColumnGeneration(posed, parts, TreePricing(posed), 50.0).run(), 2)
     assert len({slot for _, tree in trees for _, slot in tree}) == 4
     for commodity, tree in trees:
         (source,) = posed.commodities[commodity].holders

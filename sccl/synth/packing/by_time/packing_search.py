@@ -217,7 +217,7 @@ class PackingSearch(LowerBoundSearch):
             before = min_us
             if packing is not None and packing.is_complete:
                 min_us = min(min_us, packing.us)
-                start = shift_trees(packing) if self._is_expensive else ()
+                start = shift_trees(packing, 2) if self._is_expensive else ()
             idle = idle + 1 if before < inf and before - min_us <= self.gap / 8 * min_us else 0
             if idle == MAX_IDLE:
                 return
@@ -289,7 +289,11 @@ class PackingSearch(LowerBoundSearch):
         unit = min((alpha for alpha in self.problem.alpha if alpha), default=None)
         if unit is None:
             return
-        start = repeat_trees(self.best) if self.best is not None and self.best.slots.offset else ()
+        start = (
+            shift_trees(self.best, MAX_SLOTS)
+            if self.best is not None and self.best.slots.offset
+            else ()
+        )
         zeros = (Fraction(0),) * self.problem.topology.ranks
         near, us = float(self.lower_bound) * (1 + self.gap / 2), inf
         first = int(self.lower_bound * (1 + Fraction(self.gap)) / unit) - 1
@@ -397,21 +401,12 @@ class PackingSearch(LowerBoundSearch):
             self.raise_with_engine()
 
 
-def shift_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
-    """Return the trees of a packing for one more slot: unshifted, and one slot later."""
+def shift_trees(packing: TimedPacking, count: int) -> tuple[tuple[int, SlotTree], ...]:
+    """Return ``count`` copies of the trees of a packing, each a slot later than the one before."""
     return tuple(
         (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
         for share in packing.shares
-        for by in (0, 1)
-    )
-
-
-def repeat_trees(packing: TimedPacking) -> tuple[tuple[int, SlotTree], ...]:
-    """Return copies of the trees of a packing that start in each slot."""
-    return tuple(
-        (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
-        for share in packing.shares
-        for by in range(MAX_SLOTS)
+        for by in range(count)
     )
 
 
