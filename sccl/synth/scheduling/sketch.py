@@ -102,10 +102,6 @@ class MachineSketch:
                     "node by internode_conn: give r1 and r2 that name senders"
                 )
 
-    def node_of(self, rank: int) -> int:
-        """Return the node of a rank."""
-        return rank // self.ranks_per_node
-
     def route_factors(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the time factor of each route from rank to rank. 0: the route is not used.
 

@@ -215,11 +215,6 @@ class Sketch:
                     "leave one of the two out"
                 )
 
-    @property
-    def local_ranks(self) -> frozenset[int]:
-        """Return all numbers within a node that the sketch uses."""
-        return frozenset(number for _, number in self.numbered_entries())
-
     def numbered_entries(self) -> Iterable[tuple[str, int]]:
         """Yield each entry with a number within a node, and the number."""
         for place, edge in enumerate(self.hyperedges):
