@@ -84,10 +84,5 @@ def _earliest_tree(
             if arrives < soonest.get(problem.dst[path], INFINITE):
                 soonest[problem.dst[path]], via[problem.dst[path]] = arrives, path
                 heapq.heappush(queue, (arrives, problem.dst[path]))
-    used: set[int] = set()
-    for rank in problem.wanted[chunk]:
-        node = rank
-        while node not in problem.holders[chunk] and node not in used:
-            used.add(node)
-            node = problem.src[via[node]]
-    return [via[rank] for rank in done if rank in used]
+    useful = problem.useful_routes(chunk, via)
+    return [via[rank] for rank in done if via.get(rank) in useful]

@@ -8,10 +8,9 @@ it once, as a multicast group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from math import gcd
 
 import numpy as np
@@ -117,7 +116,7 @@ class SchedulingProblem:
     @cached_property
     def reversed_uses(self) -> list[list[ResourceUse]]:
         """Return ``route_uses`` relative to the end of the send, in reversed time."""
-        return [[replace(h, offset=-h.offset - h.busy) for h in of] for of in self.route_uses]
+        return [[h.reversed() for h in of] for of in self.route_uses]
 
     def costs_of_chunk(self, chunk: int) -> tuple[int, ...]:
         """Return the cost of each route for a chunk."""
@@ -191,6 +190,21 @@ class SchedulingProblem:
     def weighted_sum(self, finishes: Iterable[int]) -> int:
         """Return the weighted sum of the completion times of collectives."""
         return sum(p * us for p, us in zip(self.priorities, finishes, strict=True))
+
+    def useful_routes(self, chunk: int, route_into: Mapping[int, int]) -> set[int]:
+        """Return the routes of a tree that lie on the path to a destination of the chunk.
+
+        Args:
+            chunk: The chunk.
+            route_into: Route that enters each rank of the tree.
+        """
+        useful: set[int] = set()
+        for destination in self.wanted[chunk]:
+            rank = destination
+            while rank not in self.holders[chunk] and route_into[rank] not in useful:
+                useful.add(route_into[rank])
+                rank = self.src[route_into[rank]]
+        return useful
 
     @property
     def is_link_only(self) -> bool:
@@ -308,8 +322,7 @@ class SchedulingProblem:
     @cached_property
     def route_links(self) -> tuple[tuple[int, ...], ...]:
         """Return the links of each route."""
-        links, first = self.crossings[0].link.tolist(), self.crossings[0].first.tolist()
-        return tuple(tuple(links[a:b]) for a, b in pairwise(first))
+        return tuple(self.crossings[0].paths())
 
 
 def build_problem(  # noqa: PLR0913, PLR0917 - independent inputs

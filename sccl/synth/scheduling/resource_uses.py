@@ -35,6 +35,14 @@ class ResourceUse:
     demand: int
     multicast_group: int
 
+    def reversed(self, cost: int = 0) -> ResourceUse:
+        """Return the use in reversed time, on a route that takes ``cost`` units.
+
+        With a cost of 0, the offset is relative to the end of the send.
+        """
+        offset = cost - self.offset - self.busy
+        return ResourceUse(self.resource, offset, self.busy, self.demand, self.multicast_group)
+
 
 RouteUses = tuple[list[list[ResourceUse]], tuple[int, ...]]
 """The uses of each route, in ticks, and the capacity of each resource."""

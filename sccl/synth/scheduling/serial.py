@@ -178,12 +178,8 @@ def prune_sends(problem: SchedulingProblem, sends: Iterable[ChunkSend]) -> tuple
         sends: Sends of some chunks. Each chunk arrives at a rank at most once.
     """
     rows = tuple(sends)
-    brings = {(send.chunk, problem.dst[send.route]): i for i, send in enumerate(rows)}
-    used: set[int] = set()
-    for chunk in sorted({send.chunk for send in rows}):
-        for rank in problem.wanted[chunk]:
-            at = rank
-            while at not in problem.holders[chunk] and brings[chunk, at] not in used:
-                used.add(brings[chunk, at])
-                at = problem.src[rows[brings[chunk, at]].route]
-    return tuple(send for i, send in enumerate(rows) if i in used)
+    trees: dict[int, dict[int, int]] = {}
+    for send in rows:
+        trees.setdefault(send.chunk, {})[problem.dst[send.route]] = send.route
+    useful = {chunk: problem.useful_routes(chunk, tree) for chunk, tree in trees.items()}
+    return tuple(send for send in rows if send.route in useful[send.chunk])
