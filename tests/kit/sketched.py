@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 
+import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from sccl.core.topology import Link, Topology
+from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.sketches.sketch import RelayRules, Rotation, Sketch
 
 
@@ -49,3 +53,17 @@ def nodes_of(draw: st.DrawFn) -> tuple[Topology, Sketch]:
         rotations=(Rotation(local, local * nodes),) if draw(st.booleans()) else (),
     )
     return topology, sketch
+
+
+def resource_loads(
+    problem: SchedulingProblem, routes: Iterable[tuple[int, int]]
+) -> NDArray[np.int64]:
+    """Return, for each resource, the units for which routes occupy its whole capacity."""
+    loads = np.zeros(len(problem.capacity), dtype=np.float64)
+    counted_groups: set[tuple[int, int]] = set()
+    for chunk, path in routes:
+        for hop in problem.uses_of_chunk(chunk)[path]:
+            if (chunk, hop.multicast_group) not in counted_groups:
+                counted_groups.add((chunk, hop.multicast_group))
+                loads[hop.resource] += hop.busy * hop.demand / problem.capacity[hop.resource]
+    return np.ceil(loads).astype(np.int64)

@@ -16,6 +16,7 @@ from enum import Enum, auto
 
 from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import SchedulingProblem
+from sccl.synth.taccl.route_trees import arrival_depth
 
 ChunkRoutes = dict[int, tuple[int, ...]]
 """By first chunk of an orbit: the routes of its tree, in no order."""
@@ -143,17 +144,11 @@ class _TreeGrower:
 
     def _prune(self, chunk: int, route_into: dict[int, int]) -> dict[int, int]:
         """Return the routes on paths to destinations, and remove the loads of the others."""
-        problem = self.problem
-        useful = set()
-        for destination in problem.wanted[chunk]:
-            rank = destination
-            while rank in route_into and rank not in useful:
-                useful.add(rank)
-                rank = problem.src[route_into[rank]]
+        useful = self.problem.useful_routes(chunk, route_into)
         if not self.is_multicast:
-            for rank in sorted(set(route_into) - useful):
-                self._add_load(route_into[rank], -1)
-        return {rank: path for rank, path in route_into.items() if rank in useful}
+            for path in set(route_into.values()) - useful:
+                self._add_load(path, -1)
+        return {rank: path for rank, path in route_into.items() if path in useful}
 
     def _grow_by_paths(self, chunk: int, out: Mapping[int, list[int]]) -> dict[int, int]:
         """Return the route into each rank of a tree that grows by the path to a destination."""
@@ -199,17 +194,8 @@ def relaxed_makespan(
     latest = 0
     for chunk, chunk_paths in paths.items():
         costs = problem.costs_of_chunk(chunk)
-        arrival = dict.fromkeys(problem.holders[chunk], 0)
-        route_into = {problem.dst[path]: path for path in chunk_paths}
-        for destination in route_into:
-            path_to_rank = []
-            rank = destination
-            while rank not in arrival:
-                path_to_rank.append(route_into[rank])
-                rank = problem.src[route_into[rank]]
-            for path in reversed(path_to_rank):
-                arrival[problem.dst[path]] = arrival[problem.src[path]] + costs[path]
-        latest = max(latest, *arrival.values())
+        tree = {problem.dst[path]: path for path in chunk_paths}
+        latest = max([latest, *(arrival_depth(problem, tree, costs, rank) for rank in tree)])
         for images in action.routes:
             counted_groups = set()
             for path in chunk_paths:

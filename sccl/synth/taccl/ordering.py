@@ -14,7 +14,7 @@ with time reversed. Which one is better depends on the machine.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from sccl.synth.scheduling.problem import ChunkSend, SchedulingProblem
 from sccl.synth.scheduling.serial import (
@@ -26,11 +26,11 @@ from sccl.synth.scheduling.serial import (
 from sccl.synth.taccl.batches import batch_sends
 from sccl.synth.taccl.parallel_schedule import schedule_in_parallel
 from sccl.synth.taccl.route_trees import (
-    DirectedUses,
     Direction,
     LinkOrder,
     Priority,
     RouteTrees,
+    directed_uses,
     priority_key,
 )
 
@@ -46,7 +46,6 @@ def order_transfers(
     problem: SchedulingProblem,
     routes: Collection[tuple[int, int]],
     order: LinkOrder,
-    pause: Callable[[], None] = lambda: None,
 ) -> tuple[ChunkSend, ...]:
     """Schedule the transfers of all chunks by a heuristic.
 
@@ -54,12 +53,11 @@ def order_transfers(
         problem: The problem.
         routes: Pairs (chunk, route). Those of a chunk form a tree from its holder.
         order: The heuristic.
-        pause: Called periodically. It may raise to stop.
     """
     if order.priority is Priority.SOONEST:
-        sends = list(batch_sends(schedule_in_parallel(problem, routes, order, 1, pause)))
+        sends = list(batch_sends(schedule_in_parallel(problem, routes, order, 1)))
     else:
-        sends = list(_schedule_by_distance(problem, routes, order, pause))
+        sends = list(_schedule_by_distance(problem, routes, order))
         if order.direction is Direction.END:  # reverse time
             finish = problem.finish(sends)
             sends = [ChunkSend(finish - problem.arrival(s), s.chunk, s.route) for s in sends]
@@ -75,17 +73,13 @@ def _schedule_by_distance(
     problem: SchedulingProblem,
     routes: Collection[tuple[int, int]],
     order: LinkOrder,
-    pause: Callable[[], None],
 ) -> tuple[ChunkSend, ...]:
     """Return the sends by the priority *farthest* (appendix B.2), with time reversed from the end.
 
     ``timelines`` has the paper's running estimates of link time, and ``ready`` those of chunk time.
     """
     backwards = order.direction is Direction.END
-    trees, directed_uses = (
-        RouteTrees.of(problem, routes),
-        DirectedUses(problem, backwards=backwards),
-    )
+    trees = RouteTrees.of(problem, routes)
     timelines = [ResourceTimeline(capacity) for capacity in problem.capacity]
     num_predecessors, successors = trees.dependencies(problem, backwards=backwards)
     ready = {key: 0 for key in trees.remaining_time if key not in num_predecessors}
@@ -95,17 +89,16 @@ def _schedule_by_distance(
     while heap:
         _, key = heapq.heappop(heap)
         chunk, path = key
-        hops = directed_uses.of_route(chunk, path)
+        cost = problem.costs_of_chunk(chunk)[path]
+        hops = directed_uses(problem.uses_of_chunk(chunk)[path], cost, backwards=backwards)
         start = earliest_common_fit(timelines, hops, ready[key])
         reserve_uses(timelines, hops, start)
         sends.append(ChunkSend(start, chunk, path))
-        arrival = start + problem.costs_of_chunk(chunk)[path]
+        arrival = start + cost
         for successor in successors.get(key, ()):
             ready[successor] = max(ready.get(successor, 0), arrival)
             num_predecessors[successor] -= 1
             if not num_predecessors[successor]:
                 priority = priority_key(problem, trees, order, successor, ready[successor])
                 heapq.heappush(heap, (priority, successor))
-        if not len(sends) % 1024:
-            pause()
     return tuple(sorted(sends, key=lambda s: (s.start, s.chunk, s.route)))

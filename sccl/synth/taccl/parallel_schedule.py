@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.scheduling.serial import ResourceTimeline, earliest_common_fit, reserve_uses
 from sccl.synth.taccl.batches import Batch, BatchCosts
 from sccl.synth.taccl.route_trees import (
-    DirectedUses,
     Direction,
     LinkOrder,
     RouteTrees,
+    directed_uses,
     priority_key,
 )
 
@@ -31,7 +31,6 @@ def schedule_in_parallel(
     routes: Collection[tuple[int, int]],
     order: LinkOrder,
     max_chunks: int,
-    pause: Callable[[], None] = lambda: None,
 ) -> tuple[Batch, ...]:
     """Schedule the transfers of all chunks, in batches.
 
@@ -40,15 +39,10 @@ def schedule_in_parallel(
         routes: Pairs (chunk, route). Those of a chunk form a tree from its holder.
         order: Direction of time, and the priority of waiting chunks.
         max_chunks: Maximum number of chunks of a batch.
-        pause: Called periodically. It may raise to stop.
     """
     scheduler = _ParallelScheduler(problem, routes, order, max_chunks)
-    steps = 0
     while scheduler.events:
         scheduler.step()
-        steps += 1
-        if not steps % 1024:
-            pause()
     batches, costs = scheduler.batches, scheduler.costs
     if order.direction is Direction.END:  # reverse time
         finish = costs.finish(batches)
@@ -66,17 +60,16 @@ class _ParallelScheduler:
         order: LinkOrder,
         max_chunks: int,
     ) -> None:
-        backwards = order.direction is Direction.END
+        self.backwards = order.direction is Direction.END
         self.problem, self.order, self.max_batch = problem, order, max_chunks
         self.costs, self.trees = BatchCosts(problem), RouteTrees.of(problem, routes)
-        self.directed_uses = DirectedUses(problem, backwards=backwards)
         self.timelines = [ResourceTimeline(capacity) for capacity in problem.capacity]
         self.queues: dict[int, list[tuple[tuple[int, ...], int]]] = {}
         self.batches: list[Batch] = []
         self.events: list[tuple[int, int, int]] = []
         self._next_check: dict[int, int] = {}
         self.num_predecessors, self.successors = self.trees.dependencies(
-            problem, backwards=backwards
+            problem, backwards=self.backwards
         )
         for chunk, path in sorted(self.trees.remaining_time):
             if (chunk, path) not in self.num_predecessors:
@@ -116,7 +109,7 @@ class _ParallelScheduler:
             return
         count = min(len(waiting), self.max_batch) if self.costs.can_batch[path] else 1
         cost = self.costs.cost(path, count)
-        hops = self.directed_uses.in_direction(self.costs.batch_uses(path, count), cost)
+        hops = directed_uses(self.costs.batch_uses(path, count), cost, backwards=self.backwards)
         start = earliest_common_fit(self.timelines, hops, now)
         if start > now:
             self._schedule_check(start, path)

@@ -131,7 +131,7 @@ class _SketchSearch:
     def _try_quickly(self, planner: SketchPlan) -> None:
         """Evaluate a sketch, and keep its result, even after an interrupt."""
         try:
-            planner.plan_quickly(self.spending, self.units / EFFORT_PARTS)
+            planner.improve(self.spending, self.units / EFFORT_PARTS, quick=True)
         finally:
             if planner.has_schedule:
                 self.candidates.append(planner)
@@ -235,15 +235,13 @@ class SketchPlan:
             phase.raise_bound(any_chunks_bound(phase))
         self._has_bounds = True
 
-    def plan_quickly(self, spending: EffortMeter, units: float) -> None:
-        """Compute a schedule quickly, with only routes and orders."""
-        for phase in self.phases:
-            left = spending.remaining(units / len(self.reduction.phases))
-            if left is not None:
-                phase.run(left, quick=True)
+    def improve(self, spending: EffortMeter, units: float, *, quick: bool = False) -> None:
+        """Run the steps of all phases.
 
-    def improve(self, spending: EffortMeter, units: float) -> None:
-        """Run all steps of all phases.
+        Args:
+            spending: The effort spent.
+            units: Limit on the effort.
+            quick: Whether to compute only routes and orders.
 
         Raises:
             KeyboardInterrupt: The user interrupted. Results so far are kept.
@@ -251,7 +249,7 @@ class SketchPlan:
         for phase in self.phases:
             left = spending.remaining(units / len(self.reduction.phases))
             if left is not None:
-                phase.run(left)
+                phase.run(left, quick=quick)
 
     def outcome(self, spending: EffortMeter, units: float) -> Outcome:
         """Return the best schedule within the sketch.

@@ -5,7 +5,7 @@ Source: Shah et al., TACCL (NSDI 2023), section 5.1 (step 2) and appendix B.2.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -79,7 +79,7 @@ class RouteTrees:
         elapsed_time: dict[tuple[int, int], int] = {}
         for chunk, tree in trees.items():
             cost = problem.costs_of_chunk(chunk)
-            depth = {rank: _arrival_depth(problem, tree, cost, rank) for rank in tree}
+            depth = {rank: arrival_depth(problem, tree, cost, rank) for rank in tree}
             for rank in sorted(tree, key=lambda r: (-depth[r], r)):  # leaves first
                 path = tree[rank]
                 elapsed_time[chunk, path] = depth[rank] - cost[path]
@@ -113,9 +113,17 @@ class RouteTrees:
         return num_predecessors, successors
 
 
-def _arrival_depth(
+def arrival_depth(
     problem: SchedulingProblem, tree: dict[int, int], cost: tuple[int, ...], rank: int
 ) -> int:
+    """Return the time of the routes from the source of a tree to a rank, units.
+
+    Args:
+        problem: The problem.
+        tree: Route that enters each rank.
+        cost: Cost of each route.
+        rank: The rank.
+    """
     total = 0
     while rank in tree:
         total += cost[tree[rank]]
@@ -149,22 +157,8 @@ def priority_key(
     return (is_forwarded, start, -ahead, behind)
 
 
-class DirectedUses:
-    """The use of resources by a chunk on a route, in the direction of time."""
-
-    def __init__(self, problem: SchedulingProblem, *, backwards: bool) -> None:
-        self.problem, self.backwards = problem, backwards
-
-    def of_route(self, chunk: int, path: int) -> list[ResourceUse]:
-        """Return the use of resources by a chunk on a route."""
-        path_hops = self.problem.uses_of_chunk(chunk)[path]
-        return self.in_direction(path_hops, self.problem.costs_of_chunk(chunk)[path])
-
-    def in_direction(self, hops: Iterable[ResourceUse], cost: int) -> list[ResourceUse]:
-        """Return uses of resources, relative to the arrival if time is reversed."""
-        if not self.backwards:
-            return list(hops)
-        return [
-            ResourceUse(h.resource, cost - h.offset - h.busy, h.busy, h.demand, h.multicast_group)
-            for h in hops
-        ]
+def directed_uses(
+    hops: Sequence[ResourceUse], cost: int, *, backwards: bool
+) -> Sequence[ResourceUse]:
+    """Return the uses of a route that takes ``cost`` units, in the direction of time."""
+    return [h.reversed(cost) for h in hops] if backwards else hops

@@ -17,9 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sccl.core.topology import UNREACHED, distances
 from sccl.errors import UnreachableError
 from sccl.solvers import cpsat
@@ -30,6 +27,7 @@ from sccl.synth.scheduling.intervals_cpsat import SymmetryAction
 from sccl.synth.scheduling.problem import SchedulingProblem
 from sccl.synth.sketches.sketch import HyperedgePolicy
 from sccl.synth.taccl.greedy_routes import ChunkRoutes, find_greedy_routes, relaxed_makespan
+from sccl.synth.taccl.route_trees import arrival_depth
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
@@ -249,10 +247,7 @@ class _RoutingModel:
             route_into = {problem.dst[path]: path for path in chunk_paths}
             costs = problem.costs_of_chunk(chunk)
             for rank in route_into:
-                node, arrival = rank, 0
-                while node in route_into:
-                    arrival += costs[route_into[node]]
-                    node = problem.src[route_into[node]]
+                arrival = arrival_depth(problem, route_into, costs, rank)
                 self.model.add_hint(self.arrival[chunk, rank], arrival)
 
     def connection_terms(
@@ -355,25 +350,5 @@ def _useful_routes(model: _RoutingModel, result: cpsat.Result) -> dict[int, tupl
             for (sent_chunk, path), sent in model.is_sent.items()
             if sent_chunk == chunk and result.value(sent)
         }
-        useful: set[int] = set()
-        for destination in problem.wanted[chunk]:
-            rank = destination
-            while rank not in problem.holders[chunk] and route_into[rank] not in useful:
-                useful.add(route_into[rank])
-                rank = problem.src[route_into[rank]]
-        routes[chunk] = tuple(sorted(useful))
+        routes[chunk] = tuple(sorted(problem.useful_routes(chunk, route_into)))
     return routes
-
-
-def resource_loads(
-    problem: SchedulingProblem, routes: Iterable[tuple[int, int]]
-) -> NDArray[np.int64]:
-    """Return, for each resource, the units for which routes occupy its whole capacity."""
-    loads = np.zeros(len(problem.capacity), dtype=np.float64)
-    counted_groups: set[tuple[int, int]] = set()
-    for chunk, path in routes:
-        for hop in problem.uses_of_chunk(chunk)[path]:
-            if (chunk, hop.multicast_group) not in counted_groups:
-                counted_groups.add((chunk, hop.multicast_group))
-                loads[hop.resource] += hop.busy * hop.demand / problem.capacity[hop.resource]
-    return np.ceil(loads).astype(np.int64)

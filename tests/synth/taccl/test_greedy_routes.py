@@ -22,10 +22,11 @@ from sccl.synth.sketches.sketch import RelayRules, Sketch
 from sccl.synth.taccl import greedy_routes, phase_steps, planner
 from sccl.synth.taccl.greedy_routes import GrowthRule, find_greedy_routes, relaxed_makespan
 from sccl.synth.taccl.options import Options
-from sccl.synth.taccl.routing import allowed_routes, resource_loads
+from sccl.synth.taccl.routing import allowed_routes
 from sccl.synth.taccl.suggest import Suggestions
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
+from tests.kit.sketched import resource_loads
 from tests.kit.strategies import specs, topologies, unequal
 
 TACCL = registry.load("taccl")

@@ -39,12 +39,12 @@ from sccl.synth.taccl.batches import Batch, BatchCosts, single_batches
 from sccl.synth.taccl.contiguity import optimize_contiguity
 from sccl.synth.taccl.ordering import LINK_ORDERS, order_transfers
 from sccl.synth.taccl.parallel_schedule import schedule_in_parallel
-from sccl.synth.taccl.routing import allowed_routes, resource_loads, shortest_routes, solve_routing
+from sccl.synth.taccl.routing import allowed_routes, shortest_routes, solve_routing
 from sccl.synth.taccl.suggest import Suggestions
 from sccl.topo import resolve_topology
 from tests.kit.nightly import times
 from tests.kit.schedule_executor import executes_correctly
-from tests.kit.sketched import nodes_of
+from tests.kit.sketched import nodes_of, resource_loads
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.strategies import specs, topologies, unequal
 
