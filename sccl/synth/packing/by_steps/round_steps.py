@@ -26,7 +26,7 @@ from sccl.core.step_limit import LimitProof
 from sccl.judge import require_valid
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
-from sccl.synth.limits import MAX_MULTIPLIED_CHUNKS, MAX_REFINED_SENDS, STEP_EFFORT, SWEEP_EFFORT
+from sccl.synth.limits import MAX_MULTIPLIED_CHUNKS, MAX_REFINED_SENDS, QUICK_EFFORT, STEP_EFFORT
 from sccl.synth.packing.by_steps.solve import Packing, make_pricer
 from sccl.synth.packing.price_steps import max_price_scale
 from sccl.synth.packing.problem import PackingProblem, StepTree
@@ -394,12 +394,11 @@ _MAX_CHUNKS = 128
 _TreeVariables = dict[tuple[Edge, int], IntVar]
 
 
-def round_to_palindrome(packing: Packing, effort: float = SWEEP_EFFORT) -> Algorithm | None:
+def round_to_palindrome(packing: Packing) -> Algorithm | None:
     """Return a verified allreduce by trees with R/C = ``packing.upper``. None: none is found.
 
     Args:
         packing: Packing of a problem with tree pairs. In process groups the result is None.
-        effort: Limit for all attempts together, so that every run has the same result.
 
     Raises:
         KeyboardInterrupt: The user interrupted. The solver has been stopped.
@@ -412,18 +411,15 @@ def round_to_palindrome(packing: Packing, effort: float = SWEEP_EFFORT) -> Algor
     unit = lcm(2 * topology.ranks, packing.upper.denominator)
     for chunks in (unit * times for times in (1, 2) if unit * times <= _MAX_CHUNKS):
         total = int(chunks * packing.upper)
-        algorithm, spent = _search_palindrome(problem, chunks, total, effort)
-        effort -= spent
+        algorithm = _search_palindrome(problem, chunks, total)
         if algorithm is not None:
             return require_valid(algorithm, "an allreduce by trees that is the same backwards")
     return None
 
 
 @lru_cache(maxsize=4)  # sweeps and limits of a comparison make the same call
-def _search_palindrome(
-    problem: PackingProblem, chunks: int, total: int, effort: float
-) -> tuple[Algorithm | None, float]:
-    """Return an algorithm with this number of rounds (None: none is found), and the effort."""
+def _search_palindrome(problem: PackingProblem, chunks: int, total: int) -> Algorithm | None:
+    """Return an algorithm with this number of rounds. None: none is found."""
     model = CpModel()
     short = problem.steps // 2
     long = problem.steps - short
@@ -442,9 +438,9 @@ def _search_palindrome(
         for step, times in enumerate(rounds):
             carried = [x for edge in constraint.edges for x in load[edge, step]]
             model.add(LinearExpr.sum(carried) <= times * constraint.chunks_per_round)
-    result = solve(model, Effort(seed=_SEED, units=effort), Strategy(workers=8))
+    result = solve(model, Effort(seed=_SEED, units=QUICK_EFFORT), Strategy(workers=8))
     if not result.has_solution:
-        return None, result.units
+        return None
     collective = replace(problem.collective, chunks=chunks, num_chunks=chunks)
     chunk_trees = [trees for y, z in pairs for trees in ((y, z, short), (z, y, long))]
     sends = [
@@ -454,7 +450,7 @@ def _search_palindrome(
         if result.value(used)
     ]
     found = tuple(result.value(times) for times in rounds)
-    return Algorithm(problem.topology, collective, found, tuple(sends)), result.units
+    return Algorithm(problem.topology, collective, found, tuple(sends))
 
 
 def _root_variables(model: CpModel, problem: PackingProblem, pairs: int) -> Iterator[list[IntVar]]:
