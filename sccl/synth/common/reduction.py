@@ -99,13 +99,8 @@ class Reduction:
         rows = _reversed_rows(self.request.topology, first, reduces=self.request.spec.combining)
         if len(self.phases) == 2:
             rows = _concatenated_rows(rows, first.finish, cast("Schedule", last))
-        return Schedule(
-            topology=self.request.topology,
-            collective=self.collective(first.collective),
-            **rows._asdict(),
-            tick_ps=first.tick_ps,
-            chunk_bytes=first.chunk_bytes,
-            model=first.model,
+        return rows.to_schedule(
+            self.request.topology, self.collective(first.collective), first.clock
         )
 
     def allreduce_bound(

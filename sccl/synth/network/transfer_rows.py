@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import IntArray
+from sccl.core.clock import Clock
+from sccl.core.collective import Collective
+from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.synth.network.routes import Routes
 from sccl.synth.network.transfers import Sends
@@ -23,6 +26,17 @@ class TransferRows(NamedTuple):
     link: NDArray[np.int32]
     reduce: NDArray[np.bool_]
     message: NDArray[np.int32] | None
+
+    def to_schedule(self, topology: Topology, collective: Collective, clock: Clock) -> Schedule:
+        """Return the rows as a schedule with the ticks and chunk sizes of a clock."""
+        return Schedule(
+            topology=topology,
+            collective=collective,
+            **self._asdict(),
+            tick_ps=clock.tick_ps,
+            chunk_bytes=clock.chunk_bytes,
+            model=clock.model,
+        )
 
 
 def sorted_rows(rows: TransferRows) -> TransferRows:
@@ -45,15 +59,9 @@ def build_transfer_rows(sends: Sends, crossings: Routes) -> TransferRows:
     start = sends.start[message] + crossings.offset[row]
     chunk, link = sends.chunk[message], crossings.link[row].astype(np.int32)
     last = within == count[message] - 1
-    order = np.lexsort((link, chunk, start))
-    return TransferRows(
-        start=start[order],
-        end=(start + crossings.busy[row])[order],
-        chunk=chunk[order],
-        link=link[order],
-        reduce=(sends.reduce[message] & last)[order],  # a switch forwards, and does not reduce
-        message=message[order],
-    )
+    reduce = sends.reduce[message] & last  # a switch forwards, and does not reduce
+    end = start + crossings.busy[row]
+    return sorted_rows(TransferRows(start, end, chunk, link, reduce, message))
 
 
 def build_sized_transfer_rows(
@@ -76,17 +84,16 @@ def build_sized_transfer_rows(
         if hops.message is not None:  # number among all transfers
             hops = hops._replace(message=rows[hops.message])
         parts.append(hops)
-    start, chunk = (np.concatenate([p[i] for p in parts]) for i in (0, 2))
-    link = np.concatenate([p.link for p in parts])
     messages = [p.message for p in parts if p.message is not None]
-    order = np.lexsort((link, chunk, start))
-    return TransferRows(
-        start=start[order],
-        end=np.concatenate([p.end for p in parts])[order],
-        chunk=chunk[order],
-        link=link[order],
-        reduce=np.concatenate([p.reduce for p in parts])[order],
-        message=np.concatenate(messages)[order] if messages else None,
+    return sorted_rows(
+        TransferRows(
+            start=np.concatenate([p.start for p in parts]),
+            end=np.concatenate([p.end for p in parts]),
+            chunk=np.concatenate([p.chunk for p in parts]),
+            link=np.concatenate([p.link for p in parts]),
+            reduce=np.concatenate([p.reduce for p in parts]),
+            message=np.concatenate(messages) if messages else None,
+        )
     )
 
 

@@ -129,12 +129,4 @@ def batch_schedule(problem: SchedulingProblem, batches: Sequence[Batch]) -> Sche
     hops = hops._replace(end=hops.end + np.array(extra_units, np.int64)[row] * problem.unit)
     if problem.is_multicast:
         hops = merge_switch_copies(hops)
-    clock = problem.clock
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        **sorted_rows(hops)._asdict(),
-        tick_ps=clock.tick_ps,
-        chunk_bytes=clock.chunk_bytes,
-        model=AlphaModel(clock.model),
-    )
+    return sorted_rows(hops).to_schedule(problem.topology, problem.collective, problem.clock)

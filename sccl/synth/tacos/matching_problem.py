@@ -18,7 +18,6 @@ from sccl.core.clock import MAX_TICK_PS, MAX_TICKS, AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.formatting import format_count
 from sccl.core.packed_schedule import AnySchedule, PackedSchedule, PassKind
-from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.synth.common.contract import Request
@@ -116,14 +115,8 @@ class MatchingProblem:
                 chunk_bytes=clock.sizes[0],
                 model=clock.model,
             )
-        return Schedule(
-            topology=self.topology,
-            collective=self.collective,
-            **build_transfer_rows(sends, self.crossings)._asdict(),
-            tick_ps=clock.tick_ps,
-            chunk_bytes=clock.chunk_bytes,
-            model=clock.model,
-        )
+        rows = build_transfer_rows(sends, self.crossings)
+        return rows.to_schedule(self.topology, self.collective, clock)
 
 
 class MatchingTask(NamedTuple):

@@ -16,7 +16,7 @@ from sccl.core.bound import Bound, Measure
 from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.outcome import PlanBound, Solution
-from sccl.core.schedule import MAX_TIME, Schedule
+from sccl.core.schedule import MAX_TIME
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopReason
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
@@ -108,14 +108,8 @@ class CombinedSchedule:
         if self.message is not None:
             message = self.message if hops.message is None else self.message[hops.message]
             hops = hops._replace(message=message)
-        plan = Schedule(
-            topology=self.topology,
-            collective=self.collective,
-            **(merge_switch_copies(hops) if self.is_multicast else hops)._asdict(),
-            tick_ps=self.clock.tick_ps,
-            chunk_bytes=self.clock.chunk_bytes,
-            model=self.clock.model,
-        )
+        hops = merge_switch_copies(hops) if self.is_multicast else hops
+        plan = hops.to_schedule(self.topology, self.collective, self.clock)
         tick = Fraction(self.clock.tick_ps, PS_PER_US)
         if self.weighted_mean is not None:
             mean, lower_bound = (ticks * tick for ticks in self.weighted_mean)
