@@ -191,6 +191,10 @@ class SchedulingProblem:
         """Return the weighted sum of the completion times of collectives."""
         return sum(p * us for p, us in zip(self.priorities, finishes, strict=True))
 
+    def to_us(self, units: int) -> float:
+        """Convert units to microseconds."""
+        return self.clock.us(units * self.unit)
+
     def useful_routes(self, chunk: int, route_into: Mapping[int, int]) -> set[int]:
         """Return the routes of a tree that lie on the path to a destination of the chunk.
 

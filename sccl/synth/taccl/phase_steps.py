@@ -151,10 +151,6 @@ class SketchedPhase:
             for to_chunk, to_way in zip(self.action.chunks, self.action.routes, strict=True)
         )
 
-    def to_us(self, units: int) -> float:
-        """Convert units to microseconds."""
-        return units * self.problem.unit * self.problem.clock.tick_ps / 10**6
-
     @property
     def can_batch(self) -> bool:
         """Return whether chunks may be sent together, and save alphas by it."""
@@ -216,7 +212,7 @@ class SketchedPhase:
         if not self._has_bound:
             self.compute_bound()
         tick_us = self.problem.clock.tick_ps / 10**6
-        self.on_progress(self.to_us(self.finish), self.lower_bound_ticks * tick_us)
+        self.on_progress(self.problem.to_us(self.finish), self.lower_bound_ticks * tick_us)
 
     def run(self, effort: Effort, *, quick: bool = False) -> None:
         """Run the steps until the bound is attained or the budget is spent.

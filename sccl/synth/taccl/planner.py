@@ -286,8 +286,8 @@ class SketchPlan:
         for phase in self.phases:
             routes = phase.routes or phase.initial_routes
             assert routes is not None
-            tried = {by: phase.to_us(units) for by, units in phase.finish_by_method.items()}
-            relaxed_us = phase.to_us(routes.relaxed_time)
+            tried = {by: phase.problem.to_us(units) for by, units in phase.finish_by_method.items()}
+            relaxed_us = phase.problem.to_us(routes.relaxed_time)
             parts.append(TacclPhasePart(relaxed_us=relaxed_us, by=phase.method, tried=tried))
         sketch = replace(self.sketch, chunks=self.chunks, size_bytes=self.request.size_bytes)
         if not all(phase.is_symmetric for phase in self.phases):

@@ -98,7 +98,7 @@ class Epochs:
     @property
     def length_us(self) -> float:
         """Return the length of an epoch in microseconds."""
-        return self.length * self.problem.unit * self.problem.clock.tick_ps / 10**6
+        return self.problem.to_us(self.length)
 
     def capacity(self, resource: int, epoch: int) -> int:  # noqa: ARG002 - for varying bandwidth
         """Return the capacity of a resource in an epoch."""

@@ -141,10 +141,6 @@ class PhaseSearch:
         """Return the largest objective within the requested gap of the lower bound, in units."""
         return max(self.lower_bound, int(self.lower_bound * (1 + Fraction(self.options.gap))))
 
-    def to_us(self, units: int) -> float:
-        """Convert units to microseconds."""
-        return units * self.problem.unit * self.problem.clock.tick_ps / 10**6
-
     def durations(self, sends: Sends) -> NDArray[np.int64]:
         """Return the ticks between start and arrival of each send, shape (sends,)."""
         costs = np.array(self.problem.costs, dtype=np.int64) * self.problem.unit
@@ -166,7 +162,7 @@ class PhaseSearch:
     def report(self) -> None:
         """Report the objective and its bound, as a weighted mean, in microseconds."""
         all_of_it = sum(self.problem.priorities)
-        us, lower_bound_us = self.to_us(self.objective), self.to_us(self.lower_bound)
+        us, lower_bound_us = map(self.problem.to_us, (self.objective, self.lower_bound))
         self.notify(SearchProgress(us / all_of_it, lower_bound_us / all_of_it))
 
     def improve(self, effort: Effort) -> None:
