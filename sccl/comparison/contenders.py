@@ -118,7 +118,7 @@ class TimedPlan:
     @property
     def us(self) -> Fraction:
         """Return the completion time in microseconds."""
-        return Fraction(self.schedule.finish * self.schedule.tick_ps, 10**6)
+        return self.schedule.finish_us
 
     def verify(self, made_by: str) -> TimedPlan:
         """Return the plan after verification.

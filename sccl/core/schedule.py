@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import AnyIntArray, IntArray
-from sccl.core.clock import AlphaModel, Clock
+from sccl.core.clock import PS_PER_US, AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError
@@ -213,6 +214,11 @@ class Schedule:
     def finish(self) -> int:
         """Return the tick at which the last chunk arrives. 0: nothing is sent."""
         return max((int(arrivals.max()) for _, arrivals in self._arrivals()), default=0)
+
+    @property
+    def finish_us(self) -> Fraction:
+        """Return the completion time in microseconds."""
+        return Fraction(self.finish * self.tick_ps, PS_PER_US)
 
     def part_finishes(self, parts: Sequence[int]) -> tuple[int, ...]:
         """Return the ticks at which the last chunk of each part of the collective arrives.

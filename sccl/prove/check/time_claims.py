@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 
-from sccl.core.clock import PS_PER_US, AlphaModel
+from sccl.core.clock import AlphaModel
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
@@ -154,7 +154,7 @@ def check_schedule(case: Case, claim: ScheduleClaimWire, spend: Spend) -> str:
         raise ValueError(
             f"alphas occupy links in {path.name}; expected alphas that travel on this machine"
         )
-    took = Fraction(schedule.finish * schedule.tick_ps, PS_PER_US)
+    took = schedule.finish_us
     if took > Fraction(claim.finish_us):
         raise ValueError(f"{path.name} takes {fraction_text(took)} us")
     edited = "" if intact else "; its file was edited after sccl wrote it (its digest differs)"

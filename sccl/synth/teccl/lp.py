@@ -19,7 +19,7 @@ from math import ceil
 
 from sccl.collectives import Dual, dual_of, named_spec
 from sccl.core.bound import Bound, Measure
-from sccl.core.clock import PS_PER_US, AlphaModel, Clock
+from sccl.core.clock import AlphaModel, Clock
 from sccl.core.formatting import format_count
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
@@ -263,5 +263,6 @@ def _epoch_lengths(
 
 def _build_result(request: Request, builder: ScheduleBuilder, bound_us: Fraction) -> Solution:
     schedule = builder.schedule(request.topology, request.spec)
-    attained = Fraction(schedule.finish * schedule.tick_ps, PS_PER_US)
-    return Solution(schedule, attained, Bound(Measure.TIME_US, bound_us, (), "any chunks"))
+    return Solution(
+        schedule, schedule.finish_us, Bound(Measure.TIME_US, bound_us, (), "any chunks")
+    )

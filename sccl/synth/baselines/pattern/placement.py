@@ -107,7 +107,7 @@ class PlacedBaseline:
     @property
     def finish_us(self) -> Fraction:
         """Return the arrival time of the last chunk in microseconds."""
-        return Fraction(self.schedule.finish * self.schedule.tick_ps, 10**6)
+        return self.schedule.finish_us
 
     @property
     def gap(self) -> Fraction | None:

@@ -16,7 +16,6 @@ from math import ceil, inf
 
 from sccl.collectives import Spec, dual_of, named_spec
 from sccl.core.bound import Bound, Measure
-from sccl.core.clock import PS_PER_US
 from sccl.core.outcome import Solution
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
@@ -236,9 +235,8 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
     if placing.plan is None:
         return phases, interrupted
     schedule = placing.schedule(request.topology, request.spec)
-    attained = Fraction(schedule.finish * schedule.tick_ps, PS_PER_US)
     candidates = [
-        Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()), "tree pairs"),
+        Solution(schedule, schedule.finish_us, Bound(Measure.TIME_US, floor, ()), "tree pairs"),
         *([phases] if phases else []),
     ]
     return min(candidates, key=lambda candidate: candidate.objective), interrupted

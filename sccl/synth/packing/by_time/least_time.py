@@ -175,7 +175,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     if ended.kind is StopKind.INTERRUPTED:
         notify(SearchInterrupted(len(half.builder.sends)))
     schedule = half.builder.schedule(topology, request.spec)
-    attained = Fraction(schedule.finish * schedule.tick_ps, PS_PER_US)
+    attained = schedule.finish_us
     result = Solution(schedule, attained, Bound(Measure.TIME_US, floor, ()), half.builder.found_by)
     target_us = floor * (1 + Fraction(options.gap))
     if dual.phases > 1 and not ended and attained > target_us:

@@ -13,7 +13,6 @@ from fractions import Fraction
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound import Bound, Measure
-from sccl.core.clock import PS_PER_US
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED, StopKind, StopReason
 from sccl.errors import TooLargeError
@@ -113,8 +112,7 @@ def _tree_schedules(request: Request, effort: Effort, deadline: float) -> Iterat
             return
         chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
         made = schedule_algorithm(best.plan, -(-request.size_bytes // chunks))
-        took = Fraction(made.finish * made.tick_ps, PS_PER_US)
-        yield Solution(made, took, Bound(Measure.TIME_US, floor, ()), "limit by steps")
+        yield Solution(made, made.finish_us, Bound(Measure.TIME_US, floor, ()), "limit by steps")
 
 
 def refine_chunks(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bound import require_at_least_bound
-from sccl.core.clock import PS_PER_US
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
@@ -122,7 +121,7 @@ def _schedule_claims(  # noqa: PLR0913, PLR0917 - independent inputs
     assert isinstance(schedule, Schedule)
     file = f"{file_prefix(topology, spec)}-{size_bytes}.json"
     write_pieces_atomically(folder / file, (piece.encode() for piece in text_pieces(schedule)))
-    finish = Fraction(schedule.finish * schedule.tick_ps, PS_PER_US)
+    finish = schedule.finish_us
     require_at_least_bound(
         finish,
         lower_bound,
