@@ -374,11 +374,11 @@ class Invented(PackingClass):
 
 @pytest.mark.parametrize("name", ["known", "not known"])
 def test_frontier_is_whole_if_the_limits_of_all_steps_are_known(name: str) -> None:
-    found = Invented(
-        resolve_topology("ring:3"), AlgorithmBounds(2, Fraction(1)), 1.0, name, "", 1, (), True
-    )
-    stopped, part = compute_limits(4, found, None, lambda _: None, 0.0)
-    assert (str(stopped), part.is_complete) == ("bandwidth-bound", name == "known")
+    bounds, spec = AlgorithmBounds(2, Fraction(1)), named_spec("allgather", 3)
+    found = Invented(resolve_topology("ring:3"), bounds, 1.0, name, "", 1, (), True, spec)
+    frontier = compute_limits(4, found, None, lambda _: None, 0.0)
+    (part,) = frontier.classes
+    assert (str(frontier.stop_reason), part.is_complete) == ("bandwidth-bound", name == "known")
 
 
 def test_allreduce_that_is_the_same_backwards() -> None:

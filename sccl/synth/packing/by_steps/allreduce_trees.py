@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound import AlgorithmBounds
-from sccl.core.cost import Costs
 from sccl.core.frontier import TREES, StepLimitFrontier
 from sccl.core.step_limit import LimitProof, StepLimit
 from sccl.core.topology import UNREACHED, Topology
@@ -85,28 +84,12 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
         spec,
     )
     last = max_steps or trees.bounds.steps + 2 * EXTRA_STEPS
-    stopped, part = compute_limits(last, trees, folder, notify, begin)
-    return StepLimitFrontier(
-        topology.name,
-        spec.name,
-        None,
-        Costs.from_topology(topology),
-        None,
-        (part,),
-        stop_reason=stopped,
-        seconds=part.seconds,
-    ).require_consistent()
+    return compute_limits(last, trees, folder, notify, begin)
 
 
 @dataclass(frozen=True, slots=True)
 class _TreeClass(PackingClass):
-    """Allreduces by trees.
-
-    Attributes:
-        spec: Allreduce of all ranks or in process groups.
-    """
-
-    spec: Spec
+    """Allreduces by trees."""
 
     def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
         """Return the limit of a number of steps, started from that of one step less."""

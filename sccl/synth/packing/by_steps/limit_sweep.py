@@ -75,17 +75,7 @@ def limit_frontier(  # noqa: PLR0913 - the inputs and callbacks of a sweep
     packed_class = _CollectiveClass(
         topology, bounds, seconds, "", scope, dual.phases, beyond, few_chunks, spec, solve
     )
-    stopped, part = compute_limits(last, packed_class, folder, notify, begin)
-    return StepLimitFrontier(
-        topology.name,
-        spec.name,
-        spec.root,
-        Costs.from_topology(topology),
-        bounds,
-        (part,),
-        stop_reason=stopped,
-        seconds=part.seconds,
-    ).require_consistent()
+    return compute_limits(last, packed_class, folder, notify, begin, bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +91,7 @@ class PackingClass(ABC):
         stride: Difference between consecutive S.
         extra_steps: Further S to compute after the last one.
         few_chunks: Whether to search for algorithms with few chunks.
+        spec: Collective.
     """
 
     topology: Topology
@@ -111,6 +102,7 @@ class PackingClass(ABC):
     stride: int
     extra_steps: tuple[int, ...]
     few_chunks: bool
+    spec: Spec
 
     @abstractmethod
     def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
@@ -131,20 +123,36 @@ class PackingClass(ABC):
         """
 
 
-def compute_limits(
-    last: int, of: PackingClass, folder: AlgorithmFolder | None, notify: NotifyLimit, begin: float
-) -> tuple[StopReason, ClassFrontier]:
-    """Return why the limits of a class end before or at S = ``last``, and the limits.
+def compute_limits(  # noqa: PLR0913, PLR0917 - the inputs and callbacks of a sweep
+    last: int,
+    of: PackingClass,
+    folder: AlgorithmFolder | None,
+    notify: NotifyLimit,
+    begin: float,
+    bounds: AlgorithmBounds | None = None,
+) -> StepLimitFrontier:
+    """Return the limit frontier of a collective with one class.
 
-    They also end at :data:`~sccl.synth.common.step_limits.MAX_STEPS`.
+    Its limits end at S = ``last`` or :data:`~sccl.synth.common.step_limits.MAX_STEPS`.
 
     Args:
         begin: Start time on the clock of ``time.perf_counter``.
+        bounds: Lower bounds of the collective.
     """
     run = _LimitSweep(of, folder, notify)
     ceiling = max(MAX_STEPS, of.bounds.steps)  # the first S is always tried, for its error
     stopped = run.run_until(min(last, ceiling))
-    return stopped, run.frontier(stopped, time.perf_counter() - begin)
+    part = run.frontier(stopped, time.perf_counter() - begin)
+    return StepLimitFrontier(
+        of.topology.name,
+        of.spec.name,
+        of.spec.root,
+        Costs.from_topology(of.topology),
+        bounds,
+        (part,),
+        stop_reason=stopped,
+        seconds=part.seconds,
+    ).require_consistent()
 
 
 @dataclass(slots=True)
@@ -234,7 +242,6 @@ class _LimitSweep:
 class _CollectiveClass(PackingClass):
     """All algorithms of a collective. For allreduce: compositions of equal phases."""
 
-    spec: Spec
     solve: InstanceSolver
 
     def limit_with_packing(self, steps: int, earlier: LimitWithPacking | None) -> LimitWithPacking:
