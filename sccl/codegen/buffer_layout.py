@@ -99,18 +99,16 @@ def build_layout(collective: Collective) -> BufferLayout:
 
 def chunk_period(collective: Collective) -> int:
     """Return the number of pattern chunks, after which sources and destinations repeat."""
-    longest = 1
-    for relation in (collective.pre, collective.post):
-        match relation.kind:
-            case RelationKind.SCATTERED:
-                longest = max(longest, collective.ranks)
-            case RelationKind.TRANSPOSE:
-                longest = max(longest, collective.ranks**2)
-            case RelationKind.PAIRS:
-                longest = max(longest, len(relation.pattern))
-            case _:
-                pass
-    return longest
+    lengths = {
+        RelationKind.SCATTERED: collective.ranks,
+        RelationKind.TRANSPOSE: collective.ranks**2,
+    }
+    return max(
+        len(relation.pattern)
+        if relation.kind is RelationKind.PAIRS
+        else lengths.get(relation.kind, 1)
+        for relation in (collective.pre, collective.post)
+    )
 
 
 def _aliases(collective: Collective, rank: int) -> tuple[tuple[int, int], ...]:
