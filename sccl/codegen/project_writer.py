@@ -155,17 +155,3 @@ def _project_digests(program: str) -> tuple[str, list[str]] | None:
         return None
     digests = [a.digest for entry in project.collectives for a in entry.algorithms]
     return project.target, sorted(map(str, digests))
-
-
-def selection_files(program: ProjectWire, selection: Selection) -> dict[str, str]:
-    """Return the files of a project that contain its switch points, with a new selection.
-
-    Args:
-        program: Content of its ``program.json``.
-        selection: New switch points.
-    """
-    text = str(selection)
-    return {
-        "selection.hpp": render("common/selection.hpp.jinja", {"selection": text}),
-        PROGRAM_FILE: project_text(program.with_selection(text)),
-    }

@@ -18,7 +18,6 @@ from sccl.runtime.project import (
     build_project,
     load_project,
     write_selection,
-    write_selection_by_costs,
 )
 from sccl.runtime.tool_checks import CheckResult, ToolCheck, ToolState, command_output, try_all
 
@@ -47,5 +46,4 @@ __all__ = [
     "try_all",
     "tune_selection",
     "write_selection",
-    "write_selection_by_costs",
 ]

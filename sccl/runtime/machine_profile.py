@@ -16,7 +16,6 @@ from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, NonNegative, Part
-from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.runtime import LinkTrial, Mpi, build_gpu_profiler, measure_links
@@ -306,15 +305,6 @@ def check_distinct_files(files: Mapping[str, Path | None]) -> None:
                 f"{before} and {option} are both {path}, so one would overwrite the other: give "
                 "different files"
             )
-
-
-def write_measured(profile: LinkProfile, path: Path) -> None:
-    """Write the machine of a profile to a file.
-
-    Raises:
-        InputError: The file cannot be written.
-    """
-    write_atomically(path, to_text(topology_to_wire(profile.topology)))
 
 
 def profile_output(

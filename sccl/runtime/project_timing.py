@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from sccl.codegen.program_file import PROGRAM_FILE
-from sccl.codegen.switch_points import Selection
+from sccl.codegen.switch_points import Selection, select_by_costs
 from sccl.core.files.json_text import file_digest
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, NonNegative, Part
@@ -28,8 +28,8 @@ from sccl.runtime import (
     time_projects,
     tune_selection,
     write_selection,
-    write_selection_by_costs,
 )
+from sccl.runtime.project import read_program_file
 
 
 class TimingPart(Part, frozen=True, kw_only=True):
@@ -229,7 +229,9 @@ def tune_by_costs(
             cannot be written.
     """
     check_collectives(project, collectives)
-    return write_selection_by_costs(project, machine, collectives)
+    selection = select_by_costs(read_program_file(project.directory), machine, collectives)
+    write_selection(project, selection)
+    return selection
 
 
 def project_digests(projects: Sequence[Project]) -> dict[str, str]:
