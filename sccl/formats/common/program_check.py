@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from sccl.formats.common.program_graph import (
     Place,
     ProgramTransfer,
     StepGraph,
+    StepProgram,
 )
 
 MAX_CLOCKS = 2**28
@@ -61,6 +62,20 @@ def run_graph(graph: StepGraph) -> GraphRun:
         execution.run_step(number)
     execution.compare_results()
     return GraphRun(execution.faults, execution.list_transfers())
+
+
+def find_faults(program: StepProgram) -> list[GraphFault]:
+    """Return the faults of a program in all modes of a call, which they name if there are several.
+
+    Raises:
+        TooLargeError: The program has too many steps and thread blocks.
+    """
+    several = len(program.call_modes) > 1
+    return [
+        replace(fault, message=f"{mode.name}: {fault.message}" if several else fault.message)
+        for mode in program.call_modes
+        for fault in (*mode.faults, *run_graph(mode.graph).faults)
+    ]
 
 
 def completed_before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:

@@ -176,12 +176,13 @@ def reject_foreign(path: Path) -> None:
     """
     if not os.path.isfile(path):  # noqa: PTH113 - never raises, for any name
         return
-    from sccl.formats.files.foreign import detect_file_format  # noqa: PLC0415 - the formats, where one is met
+    from sccl.formats.files.foreign import recognize_file  # noqa: PLC0415 - the formats, where one is met
 
-    if form := detect_file_format(path):
+    if recognized := recognize_file(path):
         raise FormatError(
-            f"{path}: it is in the format {form.NAME}, not in sccl's: verify it with 'sccl check "
-            f"{path}', or convert it for all verbs with 'sccl import {path} -o ours.json'"
+            f"{path}: it is in the format {recognized[0].NAME}, not in sccl's: verify it with "
+            f"'sccl check {path}', or convert it for all verbs with 'sccl import {path} -o "
+            "ours.json'"
         )
     if not is_packed(path) and not _is_json(path):
         from sccl.formats.files.foreign import raise_unrecognized  # noqa: PLC0415 - likewise
