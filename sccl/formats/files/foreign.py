@@ -12,13 +12,20 @@ from pathlib import Path
 from typing import NoReturn
 
 from sccl import formats
-from sccl.core.files.disk import check_nonblank, is_folder, is_packed, open_for_reading, read_pieces
+from sccl.core.files.disk import (
+    UnreadFiles,
+    check_nonblank,
+    is_folder,
+    is_packed,
+    open_for_reading,
+    read_pieces,
+    skip_unreadable,
+)
 from sccl.core.files.json_text import detect_text_kind
 from sccl.core.files.kinds import Kind
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.formats import MAX_BYTES, ForeignPlan, Format
 from sccl.formats.common.program_graph import GraphFault, StepProgram
-from sccl.formats.files.plans import UnreadFiles, skip_unreadable
 from sccl.judge import violations
 from sccl.topo import importers
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
@@ -13,9 +12,11 @@ from typing import TYPE_CHECKING
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.disk import (
+    UnreadFiles,
     is_folder,
     is_packed,
     open_for_reading,
+    skip_unreadable,
     write_atomically,
     write_pieces_atomically,
 )
@@ -94,28 +95,6 @@ def _is_of_kinds(path: Path, kinds: frozenset[Kind]) -> bool:
         return file_kind(path) in kinds
     except InputError:
         return False  # the reader reports the error
-
-
-UnreadFiles = dict[Path, InputError]
-"""Files that cannot be read, and why."""
-
-
-@contextmanager
-def skip_unreadable(file: Path, unread: UnreadFiles | None) -> Iterator[None]:
-    """Record the error of an unreadable file and continue.
-
-    Args:
-        unread: Receives the file and the error. None: the error is raised.
-
-    Raises:
-        InputError: The file cannot be read, and ``unread`` is None.
-    """
-    try:
-        yield
-    except InputError as error:
-        if unread is None:
-            raise
-        unread.setdefault(file, error)
 
 
 def files_of_kinds(

@@ -68,8 +68,7 @@ def grouped_chart(  # noqa: PLR0913 - fields and texts
         text=alt.Text("label:N")  # without the percent sign, for which there is no space
     )
     width = max(theme.WIDTH, _BAR * len(groups) * (len(names) + 1))
-    drawn = alt.layer(bars, labels).properties(width=width, height=theme.HEIGHT, title=title)
-    return theme.apply_theme(drawn)
+    return theme.finish_chart(alt.layer(bars, labels), title, width=width)
 
 
 def _legend(names: Sequence[str]) -> alt.Legend | None:
@@ -156,12 +155,20 @@ class _Panel:
         across = alt.X(f"{self.field}:Q", title=self.title,
                        scale=alt.Scale(domain=[0, self.max_value * 1.2], nice=False),
                        axis=alt.Axis(grid=False, tickCount=4))  # fmt: skip
-        base = alt.Chart(data)
-        bars = base.mark_bar(color=theme.COLORS[0], height={"band": 0.7}).encode(x=across, y=down)
-        text = base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT)
-        said = text.encode(x=across, y=down, text=f"{self.text_field}:N")
         line = theme.dashed_line(across, self.field, self.baseline)
-        return alt.LayerChart(layer=[bars, said, line])
+        bars = _labeled_bars(data, across, down, self.text_field)
+        return alt.LayerChart(layer=[*bars, line])
+
+
+def _labeled_bars(data: alt.Data, across: alt.X, down: alt.Y, text_field: str) -> list[alt.Chart]:
+    """Return the layers of horizontal bars, and of the texts at their ends."""
+    base = alt.Chart(data).encode(x=across, y=down)
+    return [
+        base.mark_bar(color=theme.COLORS[0], height={"band": 0.7}),
+        base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT).encode(
+            text=f"{text_field}:N"
+        ),
+    ]
 
 
 _SEARCH_ROW = 26  # px
@@ -188,17 +195,11 @@ def searches_chart(
                    scale=alt.Scale(domain=[0, longest * 1.12], nice=False),
                    axis=alt.Axis(format=theme.NUMBERS, grid=False))  # fmt: skip
     down = alt.Y("search:N", title=None, sort=names, axis=alt.Axis(grid=False, ticks=False))
-    base = alt.Chart(theme.chart_rows(rows))
-    bars = base.mark_bar(color=theme.COLORS[0], height={"band": 0.7}).encode(x=across, y=down)
-    said = base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT).encode(
-        x=across, y=down, text="above:N"
-    )
+    bars = _labeled_bars(theme.chart_rows(rows), across, down, "above")
     line = theme.dashed_line(across, "ms", bound_us / _MILLI)
-    heading = alt.Title(
-        title, subtitle="dashed: lower bound for these options; at the bars: gap to it"
-    )
-    return theme.apply_theme(
-        alt.layer(bars, said, line).properties(
-            width=theme.WIDTH, height=max(len(rows), 1) * _SEARCH_ROW, title=heading
-        )
+    return theme.finish_chart(
+        alt.layer(*bars, line),
+        title,
+        "dashed: lower bound for these options; at the bars: gap to it",
+        height=max(len(rows), 1) * _SEARCH_ROW,
     )

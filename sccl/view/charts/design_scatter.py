@@ -62,17 +62,12 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
     up = alt.Y("bandwidth:Q", title="R/C / lower bound",
                scale=alt.Scale(type="log" if far else "linear", domain=ends, nice=False),
                axis=alt.Axis(values=_ticks(1, int(ends[1]))) if far else alt.Axis())  # fmt: skip
-    others = alt.Chart(theme.chart_rows([row for row in rows if not row["best"]]))
-    dots = others.mark_circle(color="#c4c4c4", size=36, opacity=0.8).encode(
-        x=across, y=up, tooltip=["name:N", "steps:Q", "bandwidth:Q"]
-    )
-    frontier = alt.Chart(theme.chart_rows(best))
-    line = frontier.mark_line(color=theme.COLORS[0], interpolate="step-after").encode(
-        x=across, y=up
-    )
-    good = frontier.mark_circle(color=theme.COLORS[0], size=64, opacity=1).encode(
-        x=across, y=up, tooltip=["name:N", "steps:Q", "bandwidth:Q"]
-    )
+    tooltip = ["name:N", "steps:Q", "bandwidth:Q"]
+    others = theme.chart_rows([row for row in rows if not row["best"]])
+    dots = alt.Chart(others).mark_circle(color="#c4c4c4", size=36, opacity=0.8)
+    frontier = alt.Chart(theme.chart_rows(best)).encode(x=across, y=up)
+    line = frontier.mark_line(color=theme.COLORS[0], interpolate="step-after")
+    good = frontier.mark_circle(color=theme.COLORS[0], size=64, opacity=1).encode(tooltip=tooltip)
     names = [  # each higher than the one before, since good networks are close together
         alt.Chart(theme.chart_rows([row]))
         .mark_text(align="left", dx=9, dy=-12 - 15 * above, fontSize=11, font=theme.FONT, limit=300)
@@ -80,11 +75,8 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
         for above, row in enumerate(reversed(best[:_MAX_NAMED]))
     ]
     moore = theme.dashed_line(across, "steps", least_steps)
-    heading = alt.Title(
-        title, subtitle="dashed: no network of this size takes fewer steps (Moore); below 1 is none"
-    )
-    return theme.apply_theme(
-        alt.layer(moore, dots, line, good, *names).properties(
-            width=theme.WIDTH, height=theme.HEIGHT, title=heading
-        )
+    return theme.finish_chart(
+        alt.layer(moore, dots.encode(x=across, y=up, tooltip=tooltip), line, good, *names),
+        title,
+        "dashed: no network of this size takes fewer steps (Moore); below 1 is none",
     )

@@ -7,7 +7,6 @@ another algorithm becomes the fastest.
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
@@ -109,7 +108,6 @@ def _samples(part: EnvelopePart) -> list[float]:
 
 _HANG = 24  # px, minimum distance from a crossover to its label
 _SIDE_GAP = 6  # px from the leader to its label
-_LINE_LENGTH = 84  # characters that fit beneath a title
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ def crossover_layers(
         base.mark_text(fontSize=theme.TEXT, fontWeight="bold").encode(**places, text="text:N"),
     ]
     note = f"Crossovers without a label: {', '.join(left_out)}"
-    return layers, textwrap.wrap(note, _LINE_LENGTH) if left_out else []
+    return layers, theme.wrap_notes(note) if left_out else []
 
 
 def _place_labels(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,8 @@ MAX_LINKS = 48
 """Maximum number of links that are drawn."""
 
 _BAR, _SHARE_HEIGHT = 16, 150  # px
-_ON_PATH, _OTHER = "on the critical path", "other transfers"
 _LINE_LENGTH = 88  # characters that fit beneath a title
+_ON_PATH, _OTHER = "on the critical path", "other transfers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def link_activity_chart(busy: LinkActivity) -> ChartType:
     """
     finish = busy.shares.finish_us
     floor = (_lower_bound_text(busy.lower_bound_us),) if busy.lower_bound_us else ()
-    notes = [line for note in (*busy.notes, *floor) for line in textwrap.wrap(note, _LINE_LENGTH)]
+    notes = theme.wrap_notes(*busy.notes, *floor, length=_LINE_LENGTH)
     above = _with_lower_bound(_share_layer([busy.shares], finish), busy.lower_bound_us, finish)
     above = above.properties(
         width=theme.WIDTH, height=_SHARE_HEIGHT, title=alt.Title(busy.title, subtitle=notes)
@@ -108,10 +107,8 @@ def shares_chart(
     """
     finish = max(plan.finish_us for plan in several)
     notes = [_lower_bound_text(least_us)] if least_us else []
-    drawn = _with_lower_bound(_share_layer(several, finish), least_us, finish).properties(
-        width=theme.WIDTH, height=theme.HEIGHT, title=alt.Title(title, subtitle=notes)
-    )
-    return theme.apply_theme(drawn)
+    drawn = _with_lower_bound(_share_layer(several, finish), least_us, finish)
+    return theme.finish_chart(drawn, title, notes)
 
 
 def _lower_bound_text(least_us: float) -> str:
@@ -125,7 +122,6 @@ def _share_layer(several: Sequence[ActivityShares], finish_us: float) -> ChartTy
         for i, value in enumerate((*plan.values, 0.0))
     ]
     names = list(dict.fromkeys(plan.name for plan in several))
-    legend = theme.series_legend(names)
     base = alt.Chart(theme.chart_rows(rows)).encode(
         x=_time_axis(finish_us),
         y=alt.Y("share:Q", title="Links busy", scale=alt.Scale(domain=[0, 1]),
@@ -135,12 +131,8 @@ def _share_layer(several: Sequence[ActivityShares], finish_us: float) -> ChartTy
         return base.mark_area(
             interpolate="step-after", color=theme.COLORS[0], opacity=0.75, line=False
         )
-    return base.mark_line(interpolate="step-after", strokeWidth=2).encode(
-        color=alt.Color("name:N", title=None, legend=legend,
-                        scale=theme.series_scale(names, theme.COLORS)),
-        strokeDash=alt.StrokeDash("name:N", title=None, legend=legend,
-                                  scale=theme.series_scale(names, theme.DASHES)),
-    )  # fmt: skip
+    line = base.mark_line(interpolate="step-after", strokeWidth=2)
+    return line.encode(**theme.series_channels(names))
 
 
 def _with_lower_bound(drawn: ChartType, least_us: float | None, finish_us: float) -> ChartType:

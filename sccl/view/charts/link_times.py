@@ -121,14 +121,11 @@ def link_times_chart(
     ]
     times = [row["us"] for row in (*points, *lines)]
     drawn = _layers(points, lines, [link.name for link in links], ends, (min(times), max(times)))
-    heading = alt.Title(
-        title,
-        subtitle=f"lines: alpha + beta x bytes, as fitted; points: the {take} of repetitions, by "
-        "bytes per alpha",
+    notes = (
+        f"lines: alpha + beta x bytes, as fitted; points: the {take} of repetitions, by bytes per "
+        "alpha"
     )
-    return theme.apply_theme(
-        drawn.properties(width=theme.WIDTH, height=theme.HEIGHT, title=heading)
-    )
+    return theme.finish_chart(drawn, title, notes)
 
 
 def _sample_sizes(first: float, last: float) -> list[float]:

@@ -66,10 +66,7 @@ def measured_chart(  # noqa: PLR0913 - fields, and settings of the axes
         y=_axis(alt.Y("y:Q"), y_title, [row["y"] for row in kept], {}, log=log_y),
     )
     names = list(dict.fromkeys(row["series"] for row in kept))
-    drawn = _dotted_lines(base, names, joined=joined).properties(
-        width=theme.WIDTH, height=theme.HEIGHT, title=title
-    )
-    return theme.apply_theme(drawn)
+    return theme.finish_chart(_dotted_lines(base, names, joined=joined), title)
 
 
 def _dotted_lines(base: alt.Chart, names: Sequence[str], *, joined: bool) -> ChartType:

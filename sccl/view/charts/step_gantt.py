@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -93,7 +92,7 @@ def _panel(panel: StepPanel, kinds: Sequence[str], *, legend: bool) -> ChartType
         kinds: Kinds of bars in the whole picture, each with a color of its own.
         legend: Whether the legend of kinds is below the panel.
     """
-    notes = [line for note in panel.notes for line in textwrap.wrap(note, _LINE)]
+    notes = theme.wrap_notes(*panel.notes, length=_LINE)
     drawn = [_window_band(panel)] if panel.outlined_us else []
     drawn.append(_bars(panel, kinds, legend=legend))
     if labels := _labels(panel):

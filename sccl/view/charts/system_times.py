@@ -6,7 +6,6 @@ Lines have their names at their right ends.
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,7 +32,6 @@ _GRAY, _GRAY_TEXT = "#c4c4c4", "#8a8a8a"
 _HIGHEST_RATIO = 10.0  # highest top of the axis, unless the fastest system is slower
 _RATIO_TICKS = (1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 _SMALLEST_GAP = 0.01  # percent: the logarithmic axis of gaps starts there
-_LINE_LENGTH = 84  # characters that fit beneath a title
 
 Times = tuple[tuple[int, float], ...]
 """(size in bytes, microseconds)."""
@@ -126,12 +124,10 @@ def comparison_chart(  # noqa: PLR0913 - data, quantity, and texts
     drawn = alt.layer(
         *_curves(lines, channels, is_single=_has_one_size(lines)),
         *end_labels(ends, frame, channels),
-    ).properties(
-        width=frame.width,
-        height=frame.height,
-        title=alt.Title(title, subtitle=[*textwrap.wrap(subtitle, _LINE_LENGTH), *notes]),
     )
-    return theme.apply_theme(drawn)
+    return theme.finish_chart(
+        drawn, title, theme.wrap_notes(subtitle, *notes), frame.width, frame.height
+    )
 
 
 def _lines(
@@ -230,7 +226,7 @@ def _split_labeled(lines: Sequence[_Line], frame: Frame) -> tuple[list[_Line], l
     if left := len(inside) - len(fitting):
         notes.append(f"{format_count(left, 'grey line')} without a name.")
     ordered = sorted(fitting, key=lambda line: line.name == BOUND)
-    return ordered, [line for note in notes for line in textwrap.wrap(note, _LINE_LENGTH)]
+    return ordered, notes
 
 
 def _channels(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 _SMALLEST, _LARGEST = 10, 26  # exponents of 2: the axis covers at least 1 KiB to 64 MiB
 _MARGIN_OCTAVES = 3  # octaves beyond a crossover that the axis covers
 _PER_OCTAVE = 2
-_LINE_LENGTH = 84  # characters that fit beneath a title
 MAX_TIMES = 24
 LOWER_BOUND = "lower bound"
 """Name of the lower bound's line."""
@@ -144,12 +142,11 @@ def time_chart(
         layers.insert(0, _lower_bound_layer(least_us, frame))
     layers.append(_names(lines, frame, least_us, several=several, families=families))
     title = question or (frontiers[0].name if not several else "Time by buffer size")
-    notes = [_subtitle(lines, least_us), *_thick(parts), *_caution_lines(lines), *left_out]
+    thick = ["thick line and strip: the fastest family at each size"] if parts else []
+    caution = next((line.costs.note for line in lines if line.costs.note), "")
+    notes = [_subtitle(lines, least_us), *thick, *theme.wrap_notes(caution), *left_out]
     head = f"{title}: time by buffer size" if question or not several else title
-    drawn = alt.layer(*layers).properties(
-        width=frame.width, height=frame.height, title=alt.Title(head, subtitle=notes)
-    )
-    return theme.apply_theme(drawn)
+    return theme.finish_chart(alt.layer(*layers), head, notes, frame.width, frame.height)
 
 
 def _lines(
@@ -187,15 +184,6 @@ def _subtitle(lines: Sequence[_Line], least_us: LowerBoundFunction | None) -> st
     )
     floor = f"; {LOWER_BOUND}: for every chunk count" if least_us else ""
     return f"{alpha}, {lane}; a buffer is C chunks{floor}"
-
-
-def _thick(parts: Sequence[EnvelopePart]) -> list[str]:
-    return ["thick line and strip: the fastest family at each size"] if parts else []
-
-
-def _caution_lines(lines: Sequence[_Line]) -> list[str]:
-    """Return the caveats on the times, wrapped to fit below a title."""
-    return textwrap.wrap(next((x.costs.note for x in lines if x.costs.note), ""), _LINE_LENGTH)
 
 
 def _envelope(lines: Sequence[_Line], first: float, last: float) -> list[EnvelopePart]:
@@ -255,20 +243,16 @@ def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool, families: bo
         for size in _sizes(frame)
     ]
     numbers = [str(i) for i in range(len(lines))]
-    by = ("name", names) if several else ("line", numbers)
-    legend = theme.series_legend(names)
+    by = (
+        theme.series_channels(names)
+        if several
+        else theme.series_channels(numbers, "line:N", has_legend=False)
+    )
     return (
         alt.Chart(theme.chart_rows(rows))
         .mark_line(strokeWidth=1.3 if families else 2)
-        .encode(
-            **_axes(frame),
-            detail="line:N",
-            color=alt.Color(f"{by[0]}:N", title=None, legend=legend,
-                            scale=theme.series_scale(by[1], theme.COLORS)),
-            strokeDash=alt.StrokeDash(f"{by[0]}:N", title=None, legend=legend,
-                                      scale=theme.series_scale(by[1], theme.DASHES)),
-        )
-    )  # fmt: skip
+        .encode(**_axes(frame), detail="line:N", **by)
+    )
 
 
 def _lower_bound_layer(least_us: LowerBoundFunction, frame: Frame) -> ChartType:

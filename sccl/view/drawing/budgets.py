@@ -5,7 +5,6 @@ Budgets that model a switch are drawn as a node.
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,8 +12,8 @@ from dataclasses import replace
 from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Switch, Topology
+from sccl.view.theme import wrap_notes
 
-_LINE_LENGTH = 84  # characters that fit beneath a title
 _MAX_EDGES, _MAX_LINES = 6, 4
 
 
@@ -49,7 +48,7 @@ def budget_lines(topology: Topology) -> list[str]:
     if len(descriptions) > _MAX_LINES:
         descriptions = _kind_lines(buses, names)
     texts = [*_side_lines(topology.ranks, sides, names), *descriptions]
-    lines = [line for text in texts for line in textwrap.wrap(text, _LINE_LENGTH)]
+    lines = wrap_notes(*texts)
     return lines if len(lines) <= 2 * _MAX_LINES else [*lines[: 2 * _MAX_LINES - 1], "\u2026"]
 
 

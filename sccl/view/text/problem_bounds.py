@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -20,7 +20,7 @@ from sccl.core.files.bounds import (
     bounds_to_wire,
     proved_limit_to_wire,
 )
-from sccl.core.files.outputs import Output, output_head, question_digests
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FractionText, NonNegative, Part
 from sccl.core.frontier import COMPOSED
 from sccl.core.step_limit import StepLimit
@@ -113,28 +113,24 @@ class ProblemBounds:
     overall_limit: StepLimit | None = None
     times: tuple[tuple[int, float], ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def output(self) -> BoundsOutput:
         """Return the JSON output of 'sccl bound'."""
-        head = output_head("bounds", question_digests(self.topology, self.spec))
-        names = {"topology": self.topology.name, "collective": self.spec.name}
-        bounds = family = msgspec.to_builtins(bounds_to_wire(self.family))
-        if self.overall is not None:
-            bounds = msgspec.to_builtins(bounds_to_wire(self.overall))
-            bounds["classes"] = [{"class": EQUAL_HALVES, **family}]
-        limits = {
-            name: msgspec.to_builtins(proved_limit_to_wire(limit))
-            for name, limit in (("limit", self.limit), ("every", self.overall_limit))
-            if limit is not None
-        }
+        family, limit, every = bounds_to_wire(self.family), self.limit, self.overall_limit
+        classes = (build_output(ClassBoundsPart, family, name=EQUAL_HALVES),)
         costs = self.attained
-        attained = costs and {
-            "attained": {
-                "steps": costs.steps, "bandwidth": str(costs.bandwidth), "by": costs.construction
-            }
-        }  # fmt: skip
-        times = [{"size_bytes": size, "lower_bound_us": bound} for size, bound in self.times]
-        more = {"times": times} if times else {}
-        return head | names | bounds | limits | (attained or {}) | more
+        return build_output(
+            BoundsOutput,
+            family if self.overall is None else bounds_to_wire(self.overall),
+            inputs=question_digests(self.topology, self.spec),
+            topology=self.topology,
+            collective=self.spec,
+            classes=UNSET if self.overall is None else classes,
+            limit=UNSET if limit is None else proved_limit_to_wire(limit),
+            every=UNSET if every is None else proved_limit_to_wire(every),
+            attained=build_output(AttainedPart, costs, by=costs.construction) if costs else UNSET,
+            times=[TimeBoundPart(size_bytes=size, lower_bound_us=us) for size, us in self.times]
+            or UNSET,
+        )
 
 
 def _time_bounds(
