@@ -23,7 +23,6 @@ class BufferLayout:
     ascending order, which for MPI's collectives is MPI's own order.
 
     Attributes:
-        parts: Number of parts of a block.
         period: Number of pattern chunks.
         inputs: Pattern chunks in the input buffer of each rank, in order.
         outputs: Pattern chunks in the output buffer of each rank, in order.
@@ -135,11 +134,6 @@ def part_ranges(elements: int, parts: int, element_bytes: int) -> tuple[tuple[in
 
     Parts begin at multiples of :data:`ALIGNMENT_BYTES`. If a block has fewer such units than parts,
     some parts are empty and send nothing.
-
-    Args:
-        elements: Number of elements in the block.
-        parts: Number of parts.
-        element_bytes: Bytes per element.
     """
     unit = max(1, ALIGNMENT_BYTES // element_bytes)
     units = -(-elements // unit)

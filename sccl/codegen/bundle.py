@@ -114,7 +114,6 @@ def build_bundle(
     """Build the bundle of algorithms for one number of ranks.
 
     Args:
-        algorithms: Algorithms of the bundle.
         serial: Whether every rank is a single thread.
         protocols: Default protocols by the bytes of a part, until a measurement replaces them.
         costs: Function that returns the costs of an algorithm's machine.
@@ -194,11 +193,6 @@ def _common_bus_ids(algorithms: Sequence[Algorithm]) -> BusIds:
 
 def with_selection(made: Bundle, selection: Selection, protocols: Protocols) -> Bundle:
     """Return the bundle with the switch points of a selection for the collectives that it names.
-
-    Args:
-        made: Bundle to change.
-        selection: Switch points by collective.
-        protocols: Protocols of the bundle's target.
 
     Raises:
         ParameterError: The selection names a collective, algorithm or protocol that the bundle

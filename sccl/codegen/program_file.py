@@ -48,13 +48,7 @@ PROGRAM_FILE = "program.json"
 
 
 def project_to_wire(made: Bundle, target: str, protocols: Protocols) -> ProjectWire:
-    """Convert a bundle's programs to their file shape.
-
-    Args:
-        made: Bundle of the project.
-        target: Name of its target.
-        protocols: Protocols of its target.
-    """
+    """Convert a bundle's programs to their file shape."""
     return ProjectWire(
         target=target,
         ranks=made.ranks,
@@ -136,10 +130,7 @@ class LoadedProgram:
     """A program and its machine.
 
     Attributes:
-        file: File of the program.
         name: Algorithm and protocol of the program in the file.
-        program: Program.
-        topology: Machine of the program.
     """
 
     file: Path

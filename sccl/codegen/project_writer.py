@@ -53,8 +53,6 @@ def generate(
 
     Args:
         algorithms: Algorithms of the project, all for one number of ranks.
-        target: Name of the target.
-        options: Code generation options.
         select: Switch points that replace those of the cost model, in the syntax of
             ``SCCL_SELECT``.
         costs: Function that returns the costs of an algorithm's machine.
@@ -115,7 +113,6 @@ def write_project(directory: Path, sources: dict[str, str], *, force: bool = Fal
     """Write a project into a new folder, or over a project of the same algorithms.
 
     Args:
-        directory: Folder of the project.
         sources: Text of the files by name.
         force: Whether to write into any folder. Other files in it are kept.
 

@@ -139,10 +139,7 @@ def build_custom_collective(
     """Build the folder of a collective that the traces of ranks implement.
 
     Args:
-        collective: Name of the collective.
         size_bytes: Bytes of the whole call.
-        rank_files: Trace of each rank.
-        backend: Network of the run.
     """
     comm_type = COLLECTIVES.index(collective)
     attributes: dict[str, int | bool] = {"comm_type": comm_type, "comm_size": size_bytes}

@@ -30,9 +30,7 @@ def run_session(
     of the process and the return of Popen, the process would otherwise survive.
 
     Args:
-        words: Command.
         end: Signal that ends all processes of the session.
-        settings: Further arguments of Popen.
 
     Raises:
         OSError: The command cannot be started.
@@ -87,7 +85,6 @@ def run_make(
     """Run make in a folder.
 
     Args:
-        words: Arguments of make.
         failed: Start of the error message.
         notify: Progress callback: a line of the output.
 
@@ -130,9 +127,6 @@ def iterate_lines(
     make started would otherwise continue.
 
     Args:
-        words: Command.
-        folder: Working directory.
-        environment: Environment variables.
         failed: Function from the exit code to the start of the error message.
         begin: Prefix of the lines to yield. Other lines appear only in the error message: if a rank
             dies, mpirun prints between the lines of the program.

@@ -47,10 +47,7 @@ class Tool:
 
     Attributes:
         group: Heading of the report under which it appears.
-        name: Name of the tool.
-        purpose: Purpose of the tool.
         install_hint: Installation in one line.
-        check: Trial of the tool.
         needed: Whether the main command, ``sccl pareto``, needs it.
     """
 

@@ -30,11 +30,8 @@ class LinkTrial:
     """Parameters of a measurement of links.
 
     Attributes:
-        ranks: Number of ranks to start.
         edges: Links, as ``(src, dst)``, in the order of measurement.
-        sizes: Chunk sizes in bytes.
         counts: Numbers of chunks to send, both one after another and at once.
-        repeat: Number of repetitions.
     """
 
     ranks: int
@@ -55,8 +52,6 @@ def measure_links(
     """Build and run the program that times transfers, and return its measurements.
 
     Args:
-        trial: Parameters.
-        mpi: MPI installation.
         notify: Progress callback: description of the current work.
 
     Raises:
@@ -87,13 +82,6 @@ def run_profiler(
     """Run a program that times transfers, and return its measurements.
 
     The repetitions of each link, pacing, count and size are collected, in order of appearance.
-
-    Args:
-        words: Command.
-        folder: Working directory.
-        environment: Environment variables.
-        trial: Parameters of the measurement.
-        notify: Progress callback: description of the current work.
 
     Raises:
         ToolError: The program failed, or printed invalid timings.
@@ -142,7 +130,6 @@ class GpuProfiler:
     """A compiled program that times transfers between the visible GPUs.
 
     Attributes:
-        folder: Folder of the program.
         gpus: Number of visible GPUs, at least two.
     """
 
@@ -240,11 +227,7 @@ _VERBATIM_FILES = ("gpus.cpp", "plan.hpp")
 
 
 def profiler_files(target: str) -> dict[str, str]:
-    """Return the sources of the program that times transfers between GPUs, by file name.
-
-    Args:
-        target: ``cuda`` or ``hip``.
-    """
+    """Return the sources of the program that times transfers between GPUs, by file name."""
     values = {**_TEXTS[target], "threads": gpu.THREADS}
     folder = data_dir("codegen_templates") / "profile"
     return {

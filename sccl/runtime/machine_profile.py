@@ -73,11 +73,7 @@ class LinkProfile:
     """A machine that was built from measurements.
 
     Attributes:
-        measurements: Measurements of its links.
-        take: Statistic of the repetitions that was fitted.
         fits: Fitted costs of each link, ascending by link.
-        costs: Costs that similar links share.
-        topology: Machine.
     """
 
     measurements: Measurements
@@ -101,7 +97,6 @@ def build_link_trial(
         machine: Machine whose links are measured. None: every pair of ranks.
         sizes: Range of chunk sizes in bytes, ``from..to``, in factors of two.
         counts: Numbers of chunks, such as ``"1,2,8"``.
-        repeat: Number of repetitions.
 
     Raises:
         ParameterError: A value is out of range, or the machine has links that cannot be measured
@@ -162,12 +157,6 @@ def measure_rank_links(
 ) -> Measurements:
     """Measure the times of transfers between MPI ranks, one pair after another.
 
-    Args:
-        trial: Parameters.
-        mpi: MPI installation.
-        name: Name of the measurement.
-        notify: Progress callback: description of the current work.
-
     Raises:
         ToolError: The measuring program cannot be built, or failed.
     """
@@ -216,7 +205,6 @@ def read_measurements(path: Path, machine: Topology | None, name: str | None) ->
     """Return the measurements in a file.
 
     Args:
-        path: File.
         machine: Machine. If all its links were measured, other links are left out. None: all links.
         name: New name of the measurements. None: the name in the file.
 
@@ -263,7 +251,6 @@ def fit_profile(
     """Fit alpha and beta of each link, and return the resulting machine.
 
     Args:
-        measurements: Measurements of links.
         machine: Machine with the links of the result. None: the measured links.
         alike: Relative difference up to which costs always count as equal.
         max_misfit: Maximum median relative error of a link's fit.
@@ -318,11 +305,7 @@ def profile_output(
     """Return the JSON output.
 
     Args:
-        profile: Profile.
         machine: Machine whose links were measured. None: every pair of ranks.
-        measurements: File of the timings.
-        file: File of the machine.
-        picture: File of the picture.
     """
     inputs = {"measurements": digest(measurements_to_wire(profile.measurements))}
     if machine is not None:

@@ -26,10 +26,7 @@ class Project:
     """A project that ``sccl project new`` has written.
 
     Attributes:
-        directory: Folder of the project.
         target: Kind of hardware that the code is for.
-        ranks: Number of ranks.
-        selection: Switch points between algorithms.
         collectives: Number of algorithms of each collective, by identifier.
     """
 
@@ -92,8 +89,6 @@ def build_project(
     """Build a project with its own Makefile, which compiles on all cores.
 
     Args:
-        project: Project.
-        mpi: MPI installation to build with.
         notify: Progress callback: a line of the compiler's output.
 
     Raises:

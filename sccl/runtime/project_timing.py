@@ -108,7 +108,6 @@ def load_project_for(directory: Path, ranks: int | None) -> Project:
     """Return the project in a folder.
 
     Args:
-        directory: Folder of the project.
         ranks: Number of ranks to start. None: the number that the project is for.
 
     Raises:
@@ -129,9 +128,7 @@ def build_trial(
     """Return the parameters of a benchmark of a project.
 
     Args:
-        project: Project.
         sizes: Range of block sizes in bytes, ``from..to``, such as ``"1..4M"``.
-        repeat: Number of repetitions.
         collectives: Collectives to time. Empty: all.
 
     Raises:
@@ -220,7 +217,6 @@ def tune_by_costs(
     """Set the switch points of a project by the costs of a machine, without building or running it.
 
     Args:
-        project: Project.
         machine: Machine with the costs, such as a measured one.
         collectives: Collectives whose switch points change. Empty: all.
 
@@ -295,9 +291,7 @@ def tune_output(
     """Return the JSON output of tuning a project, from measurements or a machine's costs.
 
     Args:
-        project: Project.
         inputs: Digest of the project before tuning.
-        selection: New switch points.
         timings: Measurements. Empty if a machine's costs set the switch points.
         machine: Machine whose costs set the switch points. None: measurements set them.
     """

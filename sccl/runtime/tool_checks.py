@@ -58,7 +58,6 @@ class CheckResult:
     """The result of a check.
 
     Attributes:
-        state: Result.
         version: Version. Empty if the tool does not work, or prints none.
         path: Path of the command. Empty if the tool is missing.
         problem: Reason why the tool is broken, as a clause. Empty if it is not.

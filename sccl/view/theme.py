@@ -132,7 +132,6 @@ def decades(low: float, high: float) -> list[float]:
 
     Args:
         low: first value of the axis, more than 0.
-        high: last value of the axis.
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     parts = (1, 2, 5) if math.log10(high / low) < _DECADES else (1,)

@@ -129,12 +129,9 @@ class _InstructionRow:
     """A row of the table of instructions.
 
     Attributes:
-        code: Operation.
-        step: Step of the algorithm.
         about: Pattern chunk of the block that the instruction moves.
         peer: Rank, or block of a wait for another block.
         flag: Flag, or mark that is published or awaited.
-        part: Part of the block.
         into: Written slot.
         source: Read slot.
         other: Second read slot, flag of a credit, or part of a wait for another block.

@@ -172,7 +172,6 @@ class _Message:
 
     Attributes:
         index: Index of the destination.
-        sent: Time of its send.
         used: Time of its first use, None before.
     """
 

@@ -162,7 +162,6 @@ class ProgramDemand:
     Attributes:
         is_known: Whether the collective is known. An unknown one demands nothing, and each rank
             holds the chunks of its input.
-        collective: The collective.
         chunks: Chunk of the collective for each chunk of an input.
         outputs: Required content of each (rank, index) of the outputs.
     """

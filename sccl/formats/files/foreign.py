@@ -36,11 +36,7 @@ _SUFFIXES = (".json", ".xml")
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """A foreign file and its content.
-
-    Attributes:
-        digest: sha256 of the file.
-    """
+    """A foreign file and its content."""
 
     file: Path
     digest: str

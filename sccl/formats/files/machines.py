@@ -36,12 +36,7 @@ class TopoImportOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ImportedMachine:
-    """The machine in a file.
-
-    Attributes:
-        about: Description of the format.
-        format: Name of the format.
-    """
+    """The machine in a file."""
 
     format: str
     about: str

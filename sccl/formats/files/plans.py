@@ -212,7 +212,6 @@ def algorithm_files(
     """Return the files of algorithms. Frontiers and claims next to them are ignored.
 
     Args:
-        kinds: Accepted kinds of files.
         unread: Receives the files that cannot be read. None: the error is raised.
 
     Raises:

@@ -35,7 +35,6 @@ def grouped_chart(  # noqa: PLR0913 - fields and texts
         group: Field with the name of the group.
         value: Field with the value, a nonnegative number.
         series: Field with the name of the series.
-        title: Title of the chart.
         value_title: Title of the values with their unit.
         percent: Whether values are shares, which are shown in percent.
 
@@ -98,8 +97,6 @@ def failures_chart(title: str, bars: Sequence[FailureBar], whole_steps: int) -> 
     """Draw bars of the time per byte and of the lowest S, in a row for each failure.
 
     Args:
-        title: title of the chart.
-        bars: failures.
         whole_steps: lowest S of the intact machine.
     """
     names = [bar.name for bar in bars]
@@ -135,12 +132,8 @@ class _Panel:
     """A panel with bars of one quantity.
 
     Attributes:
-        field: field of the quantity.
-        title: title of the axis.
         text_field: field of the text next to bars.
         baseline: value of the intact machine.
-        max_value: largest value.
-        width: width in pixels.
     """
 
     field: str
@@ -181,7 +174,6 @@ def searches_chart(
     """Draw the periods that searches found as bars, with the lower bound as a line.
 
     Args:
-        title: title of the chart.
         periods_us: name of each search, and its period in microseconds.
         bound_us: lower bound on the period in microseconds.
     """

@@ -27,8 +27,6 @@ class DesignMark:
     """A network with its costs.
 
     Attributes:
-        name: name of the network.
-        steps: number of steps, S.
         bandwidth: R/C divided by the lower bound on R/C for networks of this size.
         best: whether the network is on the frontier.
     """
@@ -43,8 +41,6 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
     """Draw a mark for each network. Those of the frontier have names and are joined.
 
     Args:
-        title: title of the chart.
-        marks: networks.
         least_steps: lower bound on the steps of networks of this size.
     """
     rows = [

@@ -30,10 +30,6 @@ class EnvelopePart:
     """A range of buffer sizes in which one algorithm is the fastest.
 
     Attributes:
-        family: Name of the algorithm's family.
-        color: Color of the family.
-        from_bytes: Smallest size in bytes.
-        to_bytes: Largest size in bytes.
         time_us: Time in microseconds, as a function of the size.
     """
 
@@ -115,7 +111,6 @@ class Crossover:
     """A size at which the fastest point of a frontier changes.
 
     Attributes:
-        size_bytes: size in bytes.
         time_us: time at this size in microseconds.
         text: label: the size, and the number of the frontier if there are several.
     """
@@ -134,9 +129,7 @@ def crossover_layers(
     """Return the layers of crossovers, as dots with labels, and a note on those without a label.
 
     Args:
-        crossings: crossovers.
         curves: areas that labels must not cover.
-        frame: frame of the chart.
         axes: channels of ``size`` and ``time``.
     """
     rows: list[dict[str, Any]] = []

@@ -251,9 +251,7 @@ def _legend(kinds: Sequence[str], plain: str, frame: Frame) -> ChartType:
     """Return invisible marks whose legend shows each kind as it is drawn.
 
     Args:
-        kinds: kinds of marks.
         plain: color, in the legend, of kinds that are drawn in their frontier's color.
-        frame: frame of the chart.
     """
     legend = alt.Legend(orient="bottom", columns=3, symbolSize=90)
     strokes = [_MARKS[kind][2] or plain for kind in kinds]

@@ -22,8 +22,6 @@ class Frame:
     """The frame of a chart: its size in pixels, and the ranges of its axes.
 
     Attributes:
-        width: width in pixels.
-        height: height in pixels.
         x: first and last value of the horizontal axis.
         y: first and last value of the vertical axis, from bottom to top.
         log_x: whether the horizontal axis is logarithmic.

@@ -25,7 +25,6 @@ class ActivityShares:
     """The load of all links in equal time intervals.
 
     Attributes:
-        name: name of the traffic.
         finish_us: end of the last interval in microseconds.
         values: used fraction of the capacity of all links in each interval.
     """
@@ -41,8 +40,6 @@ class Bar:
 
     Attributes:
         link: index among the drawn links.
-        since_us: start in microseconds.
-        until_us: end in microseconds.
         text: chunk, or the number of transfers in the interval.
         critical: whether it is on the critical path.
     """
@@ -59,9 +56,6 @@ class LinkActivity:
     """The use of links over time.
 
     Attributes:
-        title: title of the chart.
-        notes: sentences below the title.
-        shares: load of all links.
         links: names of the drawn links, from top to bottom.
         bars: bars. Those of one link do not overlap.
         lower_bound_us: lower bound on the completion time of all plans. None or 0: not drawn.
@@ -101,8 +95,6 @@ def shares_chart(
     """Draw the utilization of links over time, as a line for each of several plans.
 
     Args:
-        several: Load of links under each plan.
-        title: Title of the chart.
         least_us: Lower bound on the completion time. None or 0: not drawn.
     """
     finish = max(plan.finish_us for plan in several)

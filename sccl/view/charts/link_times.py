@@ -38,9 +38,6 @@ class TimedLinks:
     """A link, or several links with the same costs, with all timings.
 
     Attributes:
-        name: name in the legend.
-        timings: measured times.
-        alpha_us: alpha in microseconds.
         us_per_mb: beta in microseconds per 10^6 bytes.
     """
 
@@ -100,7 +97,6 @@ def link_times_chart(
 
     Args:
         links: links with timings. Timings of empty chunks are left out.
-        title: title of the chart.
         take: statistic of the repetitions that is drawn.
 
     Raises:

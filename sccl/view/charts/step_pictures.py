@@ -134,11 +134,8 @@ def _build_panel(  # noqa: PLR0913 - a plan, its part, and texts
     """Return the panel of a part of a plan's timeline.
 
     Args:
-        entry: Plan to draw.
         since: Start of the part, in nanoseconds from the start of an iteration.
         until: End of the part, in nanoseconds from the start of an iteration.
-        title: Title of the panel.
-        notes: Sentences below the title.
         outlined: Part of the panel that another panel enlarges.
         labeled: Layer whose name is omitted from the labels of its operations. None: no labels.
     """

@@ -67,10 +67,7 @@ class _Line:
     """The line of a system.
 
     Attributes:
-        name: name of the system.
         points: pairs of a size in bytes and a value, ascending by size.
-        color: color of the line.
-        dash: dashes of the line.
         is_named: whether the line has a color of its own.
     """
 
@@ -98,10 +95,6 @@ def comparison_chart(  # noqa: PLR0913 - data, quantity, and texts
     Args:
         systems: Systems and their completion times.
         bound: Lower bound on the completion time by size, microseconds.
-        title: Title of the chart.
-        subtitle: Line below the title.
-        measured: Quantity on the vertical axis.
-        x_title: Title of the horizontal axis.
 
     Raises:
         ParameterError: No system has a time, or none has a lower bound to compare with.
@@ -284,9 +277,7 @@ class LineEnd:
     """The right end of a line.
 
     Attributes:
-        name: Name of the line.
         at: Data values (x, y) of the line's end.
-        color: Color of the line.
         text: Color of the name.
     """
 
@@ -310,7 +301,6 @@ def end_labels(
 
     Args:
         ends: Lines to label, at most :func:`label_capacity`.
-        frame: Frame of the chart.
         channels: Channels ``x`` and ``y`` of the chart.
     """
     heights = [min(max(frame.pixels(*end.at)[1], 0.0), float(frame.height)) for end in ends]

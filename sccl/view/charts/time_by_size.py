@@ -65,9 +65,6 @@ class _Line:
 
     Attributes:
         number: number of the point's frontier, from 1.
-        name: name of the frontier.
-        point: point.
-        costs: alpha and beta.
     """
 
     number: int
@@ -203,8 +200,6 @@ def _crossings(lines: Sequence[_Line], *, several: bool, families: bool) -> list
     """Return the sizes at which the fastest point changes.
 
     Args:
-        lines: lines.
-        several: whether there are several frontiers.
         families: whether all lines are compared. Otherwise only lines of the same frontier are.
     """
     crossings = []

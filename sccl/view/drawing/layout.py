@@ -330,9 +330,6 @@ def compute_bends(
     """Return the bend of every edge. Opposite edges get opposite bends, so they share a curve.
 
     Args:
-        positions: Position of every node.
-        edges: Directed edges.
-        radius: Radius of a node.
         room: Minimum distance between two nodes.
     """
     pairs = sorted({(min(edge), max(edge)) for edge in edges})
@@ -393,8 +390,6 @@ class _BendPlanner:
         """Return the cost of a bend: ranks that it crosses, links that it overlaps, and its size.
 
         Args:
-            pair: pair of nodes.
-            bend: bend.
             limit: cost at which the calculation may stop.
         """
         hit: set[int] = set()

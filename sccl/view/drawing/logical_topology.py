@@ -52,8 +52,6 @@ class LogicalTopology:
         senders: ranks with paths to other nodes.
         receivers: ranks with paths from other nodes.
         names: text in the drawing of a switch, if it is not the switch's name.
-        title: title of the drawing.
-        notes: lines below the title.
     """
 
     nodes: tuple[tuple[int, ...], ...]
@@ -166,7 +164,6 @@ def _lines(bare: Topology, plan: Layout, uses: Mapping[Edge, str], use: str) -> 
     Args:
         bare: machine without budgets.
         plan: layout, with a bend for each kept link, in the order of the machine.
-        uses: use of each link.
         use: use of the links to draw.
     """
     links = [k for k in bare.links if uses[k.edge] == use]

@@ -25,10 +25,7 @@ class ExplorerAlgorithm:
     """A verified algorithm to show.
 
     Attributes:
-        algorithm: algorithm.
-        file: file name.
         intact: whether the file is unchanged since sccl wrote it. If not, its claims are not shown.
-        bounds: lower bounds of the problem.
     """
 
     algorithm: Algorithm
@@ -42,8 +39,6 @@ class ExplorerSchedule:
     """A verified schedule to show.
 
     Attributes:
-        schedule: schedule.
-        file: file name.
         lower_bound_us: lower bound on the completion time for these chunks, in microseconds. None:
             unknown.
         reason: proof of the bound, or the reason why it is unknown.
@@ -65,9 +60,7 @@ def page_data(
     """Return the data of a page. Machines that several plans share are included once.
 
     Args:
-        shown: algorithms of the page.
         frontiers: frontiers to show with their points.
-        schedules: schedules of the page.
         frontier: whether to start with the frontiers instead of the first algorithm.
     """
     machines = [entry.algorithm.topology for entry in shown]

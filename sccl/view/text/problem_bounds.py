@@ -91,8 +91,6 @@ class ProblemBounds:
     """Lower bounds of a problem with their proofs, and attained costs.
 
     Attributes:
-        topology: Machine.
-        spec: Collective.
         family: Bounds for all algorithms; for allreduce, for compositions of equal halves.
         overall: Bounds for every allreduce. None: another collective.
         attained: Costs that a construction attains. None: no construction is known.
@@ -155,8 +153,6 @@ def prove_bounds(
     """Return lower bounds with their proofs, and the costs that a construction attains.
 
     Args:
-        topology: Machine.
-        spec: Collective.
         steps: S for which the limit of R/C is also computed. None: no limit.
         timeout_s: Time limit for this computation, in seconds.
         sizes: Buffer sizes in bytes, ascending, for which the completion time is bounded.

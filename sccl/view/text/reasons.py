@@ -12,12 +12,7 @@ _READABLE = 32  # maximum runs of ranks in text (--json has every rank)
 
 
 def describe_bounds(bounds: AlgorithmBounds, spec: Spec) -> Shown:
-    """Return bounds with their reasons in sentences.
-
-    Args:
-        bounds: bounds.
-        spec: collective of the bounds.
-    """
+    """Return bounds with their reasons in sentences."""
     reasons = [
         f"S ≥ {bounds.steps}: {explain_steps(bounds, spec)}.",
         f"R/C ≥ {bounds.bandwidth}: {explain_bandwidth(bounds, spec)}.",
