@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Part
-from sccl.runtime import CheckResult, ToolCheck, ToolState, mpi_folder, try_all
+from sccl.runtime.mpi import mpi_folder
+from sccl.runtime.tool_checks import CheckResult, ToolCheck, ToolState, try_all
 
 _REINSTALL = "reinstall sccl with its dependencies (in its folder: pip install .)"
 _ABSENT = "No module named"

@@ -18,7 +18,8 @@ from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.runtime import LinkTrial, Mpi, build_gpu_profiler, measure_links
+from sccl.runtime.link_profile import LinkTrial, build_gpu_profiler, measure_links
+from sccl.runtime.mpi import Mpi
 from sccl.runtime.project_timing import size_range
 from sccl.topo.profiles.measurement_files import load_measurements, measurements_to_wire
 from sccl.topo.profiles.measurements import MAX_PROFILED, Measurements, RepetitionStatistic

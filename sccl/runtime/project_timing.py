@@ -15,21 +15,23 @@ from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.core.sizes import parse_size
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.runtime import (
+from sccl.runtime.measure import (
     ContenderTiming,
-    Mpi,
-    Project,
     TimingTrial,
-    build_project,
     fastest_contenders,
     geometric_speedup,
     group_by_collective,
-    load_project,
     time_projects,
     tune_selection,
+)
+from sccl.runtime.mpi import Mpi
+from sccl.runtime.project import (
+    Project,
+    build_project,
+    load_project,
+    read_program_file,
     write_selection,
 )
-from sccl.runtime.project import read_program_file
 
 
 class TimingPart(Part, frozen=True, kw_only=True):

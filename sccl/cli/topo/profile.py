@@ -15,7 +15,6 @@ from sccl.cli.report import err, out, print_output, print_text, report_errors
 from sccl.core.files.topologies import write_topology
 from sccl.core.formatting import format_count, single_line
 from sccl.core.topology import Topology
-from sccl.runtime import find_mpi
 from sccl.runtime.machine_profile import (
     COUNTS,
     REPEAT,
@@ -31,6 +30,7 @@ from sccl.runtime.machine_profile import (
     read_measurements,
     save_measurements,
 )
+from sccl.runtime.mpi import find_mpi
 from sccl.topo import resolve_topology
 from sccl.topo.profiles.measurements import Measurements, RepetitionStatistic
 from sccl.view import charts

@@ -113,7 +113,7 @@ class ProblemBounds:
 
     def output(self) -> BoundsOutput:
         """Return the JSON output of 'sccl bound'."""
-        family, limit, every = bounds_to_wire(self.family), self.limit, self.overall_limit
+        family, limit, overall_limit = bounds_to_wire(self.family), self.limit, self.overall_limit
         classes = (build_output(ClassBoundsPart, family, name=EQUAL_HALVES),)
         costs = self.attained
         return build_output(
@@ -124,7 +124,7 @@ class ProblemBounds:
             collective=self.spec,
             classes=UNSET if self.overall is None else classes,
             limit=UNSET if limit is None else proved_limit_to_wire(limit),
-            every=UNSET if every is None else proved_limit_to_wire(every),
+            every=UNSET if overall_limit is None else proved_limit_to_wire(overall_limit),
             attained=build_output(AttainedPart, costs, by=costs.construction) if costs else UNSET,
             times=[TimeBoundPart(size_bytes=size, lower_bound_us=us) for size, us in self.times]
             or UNSET,
