@@ -65,7 +65,7 @@ ToolResults = Sequence[tuple[Tool, CheckResult]]
 
 def examine_tools() -> ToolResults:
     """Try every tool, and return the results."""
-    tools = list(_all_tools())
+    tools = [*_solver_tools(), *_compiler_tools(), *_gpu_tools(), *_other_tools()]
     return list(zip(tools, try_all([tool.check for tool in tools]), strict=True))
 
 
@@ -91,13 +91,6 @@ def _tool_part(tool: Tool, result: CheckResult) -> ToolPart:
         use=tool.purpose if works else "",
         get="" if works else tool.install_hint,
     )
-
-
-def _all_tools() -> Iterator[Tool]:
-    yield from _solver_tools()
-    yield from _compiler_tools()
-    yield from _gpu_tools()
-    yield from _other_tools()
 
 
 def _package_check(code: str, package: str, *arguments: str, says: str = "") -> ToolCheck:

@@ -235,7 +235,12 @@ def _block_rows(program: Program, rank_program: RankProgram) -> list[list[_Instr
                     )
                 )
             if line.next_peer is not None:
-                lines.append(_forward_line(line, part))
+                peer, flag = line.next_peer, line.next_flag or 0
+                lines.append(
+                    _InstructionRow(
+                        "onward", line.step, peer=peer, flag=flag, part=part, other=line.credit
+                    )
+                )
             if (number, index) in marks:
                 lines.append(
                     _InstructionRow("publish", line.step, flag=marks[number, index], part=part)
@@ -268,11 +273,6 @@ def _instruction_line(program: Program, line: Instruction) -> _InstructionRow:
         other=line.credit if line.op is Op.SEND else line.other,
         parts=program.layout.parts,
     )
-
-
-def _forward_line(line: Instruction, part: int) -> _InstructionRow:
-    peer, flag = line.next_peer or 0, line.next_flag or 0
-    return _InstructionRow("onward", line.step, peer=peer, flag=flag, part=part, other=line.credit)
 
 
 def _collective_values(bundle: Bundle, slices: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -244,13 +244,11 @@ class _Execution:
         self.readers[place].append(number)
 
     def _write(self, number: int, place: Place) -> None:
-        for earlier in (*self.readers.pop(place, ()), *self._writers(place)):
+        writers = [self.writer[place]] if place in self.writer else []
+        for earlier in (*self.readers.pop(place, ()), *writers):
             if earlier != number:
                 self._check_race(earlier, number, place)
         self.writer[place] = number
-
-    def _writers(self, place: Place) -> tuple[int, ...]:
-        return (self.writer[place],) if place in self.writer else ()
 
     def _check_race(self, first: int, then: int, place: Place) -> None:
         a, b = self.graph.steps[first], self.graph.steps[then]

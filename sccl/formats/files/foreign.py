@@ -24,7 +24,7 @@ from sccl.core.files.disk import (
 from sccl.core.files.json_text import detect_text_kind
 from sccl.core.files.kinds import Kind
 from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.formats import MAX_BYTES, ForeignPlan, Format
+from sccl.formats.common.contract import MAX_BYTES, ForeignPlan, Format
 from sccl.formats.common.program_graph import GraphFault, StepProgram
 from sccl.judge import violations
 from sccl.topo import importers

@@ -58,8 +58,9 @@ def grouped_chart(  # noqa: PLR0913 - fields and texts
         xOffset=alt.XOffset("series:N", sort=names),
         y=alt.Y("value:Q", title=value_title, axis=alt.Axis(format=number)),
     )
+    legend = alt.Legend(orient="bottom", columns=4) if len(names) > 1 else None
     bars = base.mark_bar().encode(
-        color=alt.Color("series:N", title=None, legend=_legend(names),
+        color=alt.Color("series:N", title=None, legend=legend,
                         scale=theme.series_scale(names, theme.COLORS)),
         tooltip=["group:N", "series:N", "value:Q"],
     )  # fmt: skip
@@ -68,11 +69,6 @@ def grouped_chart(  # noqa: PLR0913 - fields and texts
     )
     width = max(theme.WIDTH, _BAR * len(groups) * (len(names) + 1))
     return theme.finish_chart(alt.layer(bars, labels), title, width=width)
-
-
-def _legend(names: Sequence[str]) -> alt.Legend | None:
-    """Return the legend of several series, or None for a single one."""
-    return alt.Legend(orient="bottom", columns=4) if len(names) > 1 else None
 
 
 _FAILURE_ROW = 22  # px

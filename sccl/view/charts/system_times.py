@@ -114,8 +114,9 @@ def comparison_chart(  # noqa: PLR0913 - data, quantity, and texts
         )
         for line in labeled
     ]  # fmt: skip
+    has_one_size = len({size for line in lines for size, _ in line.points}) == 1
     drawn = alt.layer(
-        *_curves(lines, channels, is_single=_has_one_size(lines)),
+        *_curves(lines, channels, is_single=has_one_size),
         *end_labels(ends, frame, channels),
     )
     return theme.finish_chart(
@@ -160,10 +161,6 @@ def _points(times: Times, bound: Mapping[int, float], measured: TimeMeasure) -> 
         elif measured is TimeMeasure.GAP and floor:
             rows.append((size, max(100 * (us / floor - 1), _SMALLEST_GAP)))
     return tuple(rows)
-
-
-def _has_one_size(lines: Sequence[_Line]) -> bool:
-    return len({size for line in lines for size, _ in line.points}) == 1
 
 
 def _rank_systems(systems: Sequence[SystemTimes], bound: Mapping[int, float]) -> list[SystemTimes]:

@@ -126,7 +126,8 @@ def time_chart(
     below = min(_HANGING * len(crossings), _MAX_HANGING) + _STRIP_PART * families
     ends = (low / (high / low) ** below, high)
     frame = Frame(theme.WIDTH, theme.HEIGHT, (first, last), ends, log_x=True, log_y=True)
-    covered = _line_areas(lines, frame) + ([*_curve_areas(least_us, frame)] if least_us else [])
+    curves = [*(line.time_us for line in lines), *([least_us] if least_us else [])]
+    covered = [area for curve in curves for area in _curve_areas(curve, frame)]
     parts = _envelope(lines, first, last) if families else []
     if parts:
         covered.append(strip_area(frame))
@@ -264,20 +265,11 @@ def _sizes(frame: Frame) -> list[float]:
     return [frame.values(frame.width * n / samples, 0)[0] for n in range(samples + 1)]
 
 
-def _line_areas(lines: Sequence[_Line], frame: Frame) -> list[Rectangle]:
-    return [part for line in lines for part in _curve_areas(line.time_us, frame)]
-
-
 def _curve_areas(time_us: LowerBoundFunction, frame: Frame) -> Iterator[Rectangle]:
     times = [(size, time_us(size)) for size in _sizes(frame)]
     curve = [frame.pixels(size, time) for size, time in times if time > 0]
     for ends in pairwise(curve):
         yield from cover_line(*ends)
-
-
-def _family_of(line: _Line, *, several: bool, families: bool) -> str:
-    """Return the family, or the number of the frontier, that a line belongs to, as text."""
-    return f", {line.name}" if families else f" ({line.number})" if several else ""
 
 
 def _names(
@@ -298,7 +290,8 @@ def _names(
         {
             "size": frame.x[1],
             "time": frame.values(0, height)[1],
-            "text": line.point.text + _family_of(line, several=several, families=families),
+            "text": line.point.text
+            + (f", {line.name}" if families else f" ({line.number})" if several else ""),
             "color": theme.nth(theme.COLORS, numbers.index(line.number) if several else i),
         }
         for i, (line, height) in enumerate(zip(lines, spread, strict=False))

@@ -40,7 +40,7 @@ def budgeted_nodes(topology: Topology) -> frozenset[int]:
 def budget_lines(topology: Topology) -> list[str]:
     """Return a description of budgets in a few lines."""
     sides, buses = _split_budgets(topology)
-    names = _names(topology)
+    names = [*map(str, range(topology.ranks)), *(switch.name for switch in topology.switches)]
     descriptions = [
         f"{b.name}: {_chunks_text(b.chunks_per_round)} over {_links_text(b.edges, names)}"
         for b in buses[: _MAX_LINES + 1]
@@ -71,11 +71,6 @@ def _split_budgets(topology: Topology) -> tuple[list[tuple[str, int, int]], list
         else:
             others.append(budget)
     return sides, others
-
-
-def _names(topology: Topology) -> list[str]:
-    """Return the name of each node in the drawing: ranks by number, switches by name."""
-    return [*map(str, range(topology.ranks)), *(s.name for s in topology.switches)]
 
 
 def _side_lines(

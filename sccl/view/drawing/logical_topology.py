@@ -101,12 +101,11 @@ def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
     layers, names = box_layers(plan, canvas)
     layers += _link_layers(groups, used, canvas)
     layers += [*names, *node_layers(bare, plan, canvas, logical.roles(), _ROLES)]
+    notes = [*logical.notes, *_omitted_uses(uses), *([] if canvas.number else [NO_NUMBERS])]
     chart = alt.layer(*layers).properties(
         width=canvas.width,
         height=canvas.height,
-        title=alt.Title(
-            logical.title, subtitle=[*logical.notes, *_omitted_uses(uses), *_no_number_note(canvas)]
-        ),
+        title=alt.Title(logical.title, subtitle=notes),
         view=alt.ViewBackground(stroke=None),
     )
     return theme.apply_theme(chart)
@@ -118,11 +117,6 @@ def _omitted_uses(uses: Mapping[Edge, str]) -> list[str]:
     return [
         f"links {use} are too many to draw" for use, pairs in count.items() if pairs > _MAX_PAIRS
     ]
-
-
-def _no_number_note(canvas: Canvas) -> list[str]:
-    """Return a note if ranks are drawn without numbers."""
-    return [] if canvas.number else [NO_NUMBERS]
 
 
 def _layout_nodes(topology: Topology, logical: LogicalTopology) -> Layout:
