@@ -37,17 +37,17 @@ class DesignMark:
     best: bool
 
 
-def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> ChartType:
+def designs_chart(title: str, marks: Sequence[DesignMark], min_steps: int) -> ChartType:
     """Draw a mark for each network. Those of the frontier have names and are joined.
 
     Args:
-        least_steps: lower bound on the steps of networks of this size.
+        min_steps: lower bound on the steps of networks of this size.
     """
     rows = [
         {"name": m.name, "steps": m.steps, "bandwidth": m.bandwidth, "best": m.best} for m in marks
     ]
     best = [row for row in rows if row["best"]]
-    reach = [least_steps, *(m.steps for m in marks)]
+    reach = [min_steps, *(m.steps for m in marks)]
     across = alt.X("steps:Q", title="Steps",
                    scale=alt.Scale(type="log", domain=[min(reach) * 0.9, max(reach) * 1.1],
                                    nice=False),
@@ -70,7 +70,7 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
         .encode(x=across, y=up, text="name:N")
         for above, row in enumerate(reversed(best[:_MAX_NAMED]))
     ]
-    moore = theme.dashed_line(across, "steps", least_steps)
+    moore = theme.dashed_line(across, "steps", min_steps)
     return theme.finish_chart(
         alt.layer(moore, dots.encode(x=across, y=up, tooltip=tooltip), line, good, *names),
         title,

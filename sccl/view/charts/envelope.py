@@ -138,7 +138,7 @@ def crossover_layers(
     for crossing, label in zip(crossings, labels, strict=True):
         row: dict[str, Any] = {"size": crossing.size_bytes, "time": crossing.time_us, "text": ""}
         if label:
-            across, upwards = frame.values(*_center(label))
+            across, upwards = frame.values(*label.center)
             row |= {"text": crossing.text, "tx": across, "ty": upwards}
         else:
             left_out.append(crossing.text)
@@ -192,7 +192,3 @@ def _label_options(
         lead = Rectangle(x - 1, min(y, at), x + 1, max(y, at))
         for left in (x + _SIDE_GAP, x - _SIDE_GAP - width):
             yield Rectangle(left, at - height / 2, left + width, at + height / 2), lead
-
-
-def _center(box: Rectangle) -> tuple[float, float]:
-    return (box.left + box.right) / 2, (box.top + box.bottom) / 2

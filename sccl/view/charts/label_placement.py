@@ -65,8 +65,7 @@ def text_size(text: str) -> tuple[float, float]:
 
 def dot_area(at: tuple[float, float], radius: float) -> Rectangle:
     """Return the rectangle around a round mark."""
-    x, y = at
-    return Rectangle(x - radius, y - radius, x + radius, y + radius)
+    return _centered_at(at, 2 * radius, 2 * radius)
 
 
 def cover_line(start: tuple[float, float], end: tuple[float, float]) -> list[Rectangle]:

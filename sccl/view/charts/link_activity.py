@@ -90,21 +90,21 @@ def link_activity_chart(busy: LinkActivity) -> ChartType:
 
 
 def shares_chart(
-    several: Sequence[ActivityShares], title: str, least_us: float | None = None
+    several: Sequence[ActivityShares], title: str, lower_bound_us: float | None = None
 ) -> ChartType:
     """Draw the utilization of links over time, as a line for each of several plans.
 
     Args:
-        least_us: Lower bound on the completion time. None or 0: not drawn.
+        lower_bound_us: Lower bound on the completion time. None or 0: not drawn.
     """
     finish = max(plan.finish_us for plan in several)
-    notes = [_lower_bound_text(least_us)] if least_us else []
-    drawn = _with_lower_bound(_share_layer(several, finish), least_us, finish)
+    notes = [_lower_bound_text(lower_bound_us)] if lower_bound_us else []
+    drawn = _with_lower_bound(_share_layer(several, finish), lower_bound_us, finish)
     return theme.finish_chart(drawn, title, notes)
 
 
-def _lower_bound_text(least_us: float) -> str:
-    return f"dotted: lower bound {least_us:.6g} \u00b5s, for every chunk count"
+def _lower_bound_text(lower_bound_us: float) -> str:
+    return f"dotted: lower bound {lower_bound_us:.6g} \u00b5s, for every chunk count"
 
 
 def _share_layer(several: Sequence[ActivityShares], finish_us: float) -> ChartType:
@@ -127,12 +127,14 @@ def _share_layer(several: Sequence[ActivityShares], finish_us: float) -> ChartTy
     return line.encode(**theme.series_channels(names))
 
 
-def _with_lower_bound(drawn: ChartType, least_us: float | None, finish_us: float) -> ChartType:
+def _with_lower_bound(
+    drawn: ChartType, lower_bound_us: float | None, finish_us: float
+) -> ChartType:
     """Return a chart with a vertical line at the lower bound on the completion time."""
-    if not least_us:
+    if not lower_bound_us:
         return drawn
     line = (
-        alt.Chart(theme.chart_rows([{"time": least_us}]))
+        alt.Chart(theme.chart_rows([{"time": lower_bound_us}]))
         .mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=theme.INK)
         .encode(x=_time_axis(finish_us))
     )

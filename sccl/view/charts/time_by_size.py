@@ -95,7 +95,7 @@ def time_chart(
     frontiers: Sequence[FrontierData],
     alpha_us: float | None = None,
     gb_per_s: float | None = None,
-    least_us: LowerBoundFunction | None = None,
+    lower_bound_us: LowerBoundFunction | None = None,
 ) -> ChartType:
     """Draw the time of every point of frontiers by buffer size, with labeled crossovers.
 
@@ -105,7 +105,7 @@ def time_chart(
         frontiers: frontiers, with alpha and beta of their machines unless these are given here.
         alpha_us: latency of a step in microseconds, for all frontiers. None: of each machine.
         gb_per_s: 1/beta, bandwidth of a lane in 10^9 bytes per second. None: of each machine.
-        least_us: lower bound for all plans, drawn as a separate line. None: no line.
+        lower_bound_us: lower bound for all plans, drawn as a separate line. None: no line.
 
     Raises:
         ParameterError: there is nothing to draw, or alpha or beta is unknown, or negative.
@@ -121,12 +121,12 @@ def time_chart(
     last = max([2.0**_LARGEST, *(at.size_bytes * 2**_MARGIN_OCTAVES for at in crossings)])
     first, last = max(first, 1.0), max(last, 2.0)
     times = [line.time_us(size) for line in lines for size in (first, last)]
-    times += [least_us(size) for size in (first, last)] if least_us else []
+    times += [lower_bound_us(size) for size in (first, last)] if lower_bound_us else []
     low, high = min(t for t in times if t > 0) / 1.6, max(times) * 1.6
     below = min(_HANGING * len(crossings), _MAX_HANGING) + _STRIP_PART * families
     ends = (low / (high / low) ** below, high)
     frame = Frame(theme.WIDTH, theme.HEIGHT, (first, last), ends, log_x=True, log_y=True)
-    curves = [*(line.time_us for line in lines), *([least_us] if least_us else [])]
+    curves = [*(line.time_us for line in lines), *([lower_bound_us] if lower_bound_us else [])]
     covered = [area for curve in curves for area in _curve_areas(curve, frame)]
     parts = _envelope(lines, first, last) if families else []
     if parts:
@@ -136,13 +136,13 @@ def time_chart(
     if parts:
         layers += [envelope_curve(parts, _axes(frame)), *family_strip(parts, frame, _axes(frame))]
     layers += marks if crossings else ()
-    if least_us:
-        layers.insert(0, _lower_bound_layer(least_us, frame))
-    layers.append(_names(lines, frame, least_us, several=several, families=families))
+    if lower_bound_us:
+        layers.insert(0, _lower_bound_layer(lower_bound_us, frame))
+    layers.append(_names(lines, frame, lower_bound_us, several=several, families=families))
     title = question or (frontiers[0].name if not several else "Time by buffer size")
     thick = ["thick line and strip: the fastest family at each size"] if parts else []
     caution = next((line.costs.note for line in lines if line.costs.note), "")
-    notes = [_subtitle(lines, least_us), *thick, *theme.wrap_notes(caution), *left_out]
+    notes = [_subtitle(lines, lower_bound_us), *thick, *theme.wrap_notes(caution), *left_out]
     head = f"{title}: time by buffer size" if question or not several else title
     return theme.finish_chart(alt.layer(*layers), head, notes, frame.width, frame.height)
 
@@ -171,7 +171,7 @@ def _lines(
     return lines
 
 
-def _subtitle(lines: Sequence[_Line], least_us: LowerBoundFunction | None) -> str:
+def _subtitle(lines: Sequence[_Line], lower_bound_us: LowerBoundFunction | None) -> str:
     costs = {line.costs for line in lines}
     if len(costs) > 1:
         return "alpha and bandwidth of each machine; a buffer is C chunks"
@@ -180,7 +180,7 @@ def _subtitle(lines: Sequence[_Line], least_us: LowerBoundFunction | None) -> st
         f"alpha {cost_model.alpha_us:g} \u00b5s per step",
         f"{cost_model.gb_per_s:g} GB/s per lane",
     )
-    floor = f"; {LOWER_BOUND}: for every chunk count" if least_us else ""
+    floor = f"; {LOWER_BOUND}: for every chunk count" if lower_bound_us else ""
     return f"{alpha}, {lane}; a buffer is C chunks{floor}"
 
 
@@ -251,8 +251,8 @@ def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool, families: bo
     )
 
 
-def _lower_bound_layer(least_us: LowerBoundFunction, frame: Frame) -> ChartType:
-    rows = [{"size": size, "time": least_us(size)} for size in _sizes(frame)]
+def _lower_bound_layer(lower_bound_us: LowerBoundFunction, frame: Frame) -> ChartType:
+    rows = [{"size": size, "time": lower_bound_us(size)} for size in _sizes(frame)]
     return (
         alt.Chart(theme.chart_rows([row for row in rows if row["time"] > 0]))
         .mark_line(strokeWidth=1.5, strokeDash=[2, 3], color=theme.INK)
@@ -275,14 +275,14 @@ def _curve_areas(time_us: LowerBoundFunction, frame: Frame) -> Iterator[Rectangl
 def _names(
     lines: Sequence[_Line],
     frame: Frame,
-    least_us: LowerBoundFunction | None,
+    lower_bound_us: LowerBoundFunction | None,
     *,
     several: bool,
     families: bool,
 ) -> ChartType:
     """Return the layer with each line's name at its right end."""
     last = [line.time_us(frame.x[1]) for line in lines]
-    last += [least_us(frame.x[1])] if least_us else []
+    last += [lower_bound_us(frame.x[1])] if lower_bound_us else []
     heights = [frame.pixels(frame.x[1], time)[1] for time in last]
     spread = spread_apart(heights, text_size("")[1], frame.height)
     numbers = list(dict.fromkeys(line.number for line in lines))
@@ -296,7 +296,7 @@ def _names(
         }
         for i, (line, height) in enumerate(zip(lines, spread, strict=False))
     ]
-    if least_us:
+    if lower_bound_us:
         at = frame.values(0, spread[-1])[1]
         rows.append({"size": frame.x[1], "time": at, "text": LOWER_BOUND, "color": theme.INK})
     return (

@@ -45,6 +45,11 @@ class Rectangle:
     right: float
     bottom: float
 
+    @property
+    def center(self) -> Position:
+        """Return the center."""
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
     def overlaps(self, rectangle: Rectangle) -> bool:
         """Return whether both rectangles intersect."""
         across = self.left < rectangle.right and rectangle.left < self.right

@@ -31,7 +31,7 @@ from sccl.synth.allreduce.any_family_bound import any_family_bound
 from sccl.synth.allreduce.families import SCOPES
 from sccl.synth.constructions import ConstructionCost, attained_cost
 from sccl.synth.packing.by_steps.limits_by_steps import check_size, step_limit
-from sccl.view.completeness import BoundSummary as Shown
+from sccl.view.completeness import BoundSummary
 from sccl.view.text.bounds_text import EQUAL_HALVES
 from sccl.view.text.reasons import describe_bounds
 
@@ -182,7 +182,7 @@ def prove_bounds(
     return replace(bounds, limit=limit, overall_limit=overall_limit)
 
 
-def compute_bounds(topology: Topology, spec: Spec) -> Shown:
+def compute_bounds(topology: Topology, spec: Spec) -> BoundSummary:
     """Return lower bounds with reasons. For allreduce, they include those of compositions.
 
     Raises:
@@ -190,7 +190,7 @@ def compute_bounds(topology: Topology, spec: Spec) -> Shown:
     """
     if dual_of(spec).phases == 1:
         return describe_bounds(lower_bounds(topology, spec), spec)
-    composed = Shown(*_composition_bounds(topology, spec), (), SCOPES[COMPOSED])
+    composed = BoundSummary(*_composition_bounds(topology, spec), (), SCOPES[COMPOSED])
     return replace(describe_bounds(any_class_bounds(topology, spec), spec), classes=(composed,))
 
 
