@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.clock import Clock
+from sccl.core.graphs import connected_components
 from sccl.core.outcome import Inconclusive, Outcome, Solution
 from sccl.core.packed_schedule import PackedSchedule
 from sccl.core.schedule import Schedule, ScheduleFilter
@@ -28,7 +29,6 @@ from sccl.synth.common.contract import Feature, Notify, Request, Synthesizer
 from sccl.synth.network.routes import LinkPath, build_routes
 from sccl.synth.scheduling.sketch import MachineSketch
 from sccl.synth.sketches.sketch import HyperedgePolicy, Sketch
-from sccl.topo.symmetry.permutations import Orbits
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,10 @@ class RestrictedMachine:
     @cached_property
     def _joined_links(self) -> dict[int, int]:
         """Return a representative of each allowed link, equal for links that routes join."""
-        links = sorted({link for path, _ in self._routes for link in path})
-        joined = Orbits(links)
-        for path, _ in self._routes:
-            for link in path[1:]:
-                joined.join(path[0], link)
-        return {link: joined.representative(link) for link in links}
+        nodes = sorted({link for path, _ in self._routes for link in path})
+        pairs = ((path[0], link) for path, _ in self._routes for link in path[1:])
+        components = connected_components(nodes, pairs)
+        return dict(sorted((k, first) for first, links in components.items() for k in links))
 
     @cached_property
     def _switches(self) -> dict[tuple[int, int], int]:
