@@ -33,27 +33,27 @@ from sccl.errors import InputError, ScclError
 from sccl.torch_backend.calls.call_description import CallDescription
 from sccl.torch_backend.calls.planned_calls import DeviceCarrier, DeviceWork, PlannedWork
 from sccl.torch_backend.channels import Group
-from sccl.torch_backend.control import (
-    Follower,
-    IterationReport,
-    JobWire,
-    Ledger,
-    Listener,
-    RemoteJobStore,
-    TorchJobStore,
-    announce,
-    describe_job,
-    encode_report,
-    read_key,
-)
 from sccl.torch_backend.control.call_history import (
     MAX_RECORDED_CALLS,
     RecordedCall,
     find_iterations,
     periods_us,
 )
-from sccl.torch_backend.control.feedback import CONSECUTIVE_ITERATIONS
-from sccl.torch_backend.control.ledger import RING
+from sccl.torch_backend.control.feedback import (
+    CONSECUTIVE_ITERATIONS,
+    IterationReport,
+    encode_report,
+)
+from sccl.torch_backend.control.follower import Follower, Listener
+from sccl.torch_backend.control.job_stores import RemoteJobStore, TorchJobStore
+from sccl.torch_backend.control.ledger import (
+    RING,
+    JobWire,
+    Ledger,
+    announce,
+    describe_job,
+    read_key,
+)
 from sccl.torch_backend.executor import CallProgram, PlanExecutor, call_key, expected_calls
 from sccl.torch_backend.script import PlanScript, format_script, parse_script
 

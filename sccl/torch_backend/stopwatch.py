@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from sccl.torch_backend.control import MotifTime, merge_times
+from sccl.torch_backend.control.feedback import MotifTime, merge_times
 from sccl.torch_backend.script import ScriptMotif
 
 _MAX_TIMES = 4096

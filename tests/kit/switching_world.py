@@ -6,16 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sccl.errors import FormatError
-from sccl.torch_backend.control import (
-    Coordinator,
-    Follower,
-    Ledger,
-    MemoryJobStore,
-    StoreError,
-    announce,
-    current_ledger,
-    describe_job,
-)
+from sccl.torch_backend.control.coordinator import Coordinator
+from sccl.torch_backend.control.follower import Follower
+from sccl.torch_backend.control.job_stores import StoreError
+from sccl.torch_backend.control.ledger import Ledger, announce, current_ledger, describe_job
+from tests.kit.memory_store import MemoryJobStore
 
 RANKS = 3
 K = (2, 1, 3)

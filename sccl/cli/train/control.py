@@ -17,7 +17,8 @@ from sccl.core.cost import format_duration
 from sccl.core.files.disk import check_can_write
 from sccl.core.formatting import single_line
 from sccl.errors import ParameterError
-from sccl.torch_backend.control import connect_store, current_ledger, read_key
+from sccl.torch_backend.control.job_stores import connect_store
+from sccl.torch_backend.control.ledger import current_ledger, read_key
 from sccl.torch_backend.jobs.controller import (
     POLL_S,
     Controller,

@@ -123,15 +123,6 @@ class Coordinator:
             return self._announce(version, _DECISION_OF_STATE[state])
         return None
 
-    def open_versions(self) -> list[int]:
-        """Return the versions without an announced decision, as far as this coordinator knows."""
-        announced = {CoordinatorState.COMMIT_ANNOUNCED, CoordinatorState.ABORT_ANNOUNCED}
-        return [
-            version
-            for version, state in self._states.items()
-            if state not in announced and version not in self._abandoned
-        ]
-
     def _recover_state(self, version: int) -> CoordinatorState:
         """Return the state of a version that another coordinator wrote, from the store."""
         decision = self._ledger.logged_decision(version, self._key)

@@ -34,9 +34,6 @@ _DECIDED = _FINAL | {RankState.COMMITTED}
 _SLOTS = 8
 """Number of versions in a contribution: the highest for each remainder modulo this number."""
 
-CONTRIBUTION_SIZE = 2 * _SLOTS
-"""Number of integers that a rank contributes to an agreement."""
-
 
 class Follower(Generic[P]):
     """The plans of a rank. One thread reads the store. The job's thread agrees at boundaries.

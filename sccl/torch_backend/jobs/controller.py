@@ -20,19 +20,16 @@ from sccl.core.files.shapes import NonNegative, Part
 from sccl.errors import InputError, ScclError, ToolError
 from sccl.solvers.process_control import last_line, start_process
 from sccl.topo import resolve_topology
-from sccl.torch_backend.control import (
-    Coordinator,
-    Decision,
-    DecisionError,
+from sccl.torch_backend.control.coordinator import Coordinator, Decision
+from sccl.torch_backend.control.feedback import (
     FeedbackReader,
     IterationSummary,
-    JobStore,
-    Ledger,
     ReplanAdvice,
     ReplanDecision,
     ReplanPolicy,
-    current_ledger,
 )
+from sccl.torch_backend.control.job_stores import DecisionError, JobStore
+from sccl.torch_backend.control.ledger import Ledger, current_ledger
 from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import PlanScript, format_script, parse_script
 from sccl.training.files.training_plan_shapes import TrainingPlanWire

@@ -8,23 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.torch_backend.control import (
+from sccl.torch_backend.control.feedback import (
+    CONSECUTIVE_ITERATIONS,
+    WARM_UP,
     FeedbackReader,
     IterationReport,
     IterationSummary,
-    Ledger,
-    MemoryJobStore,
     MotifTime,
     ReplanDecision,
     ReplanPolicy,
-    announce,
-    describe_job,
     encode_report,
     merge_times,
 )
-from sccl.torch_backend.control.feedback import CONSECUTIVE_ITERATIONS, WARM_UP
-from sccl.torch_backend.control.ledger import RING
+from sccl.torch_backend.control.ledger import RING, Ledger, announce, describe_job
 from sccl.training.options.measured_costs import parse_cost_table
+from tests.kit.memory_store import MemoryJobStore
 
 
 def ledger() -> Ledger:
