@@ -135,10 +135,9 @@ class PlanSwitch:
     def _join(self, store: Any) -> None:
         """Announce the job, as rank 0, and begin to listen."""
         job = self._announced(store)
-        self._key = read_key(os.environ)
-        self._ledger = Ledger(RemoteJobStore(self._address or ""), job)
+        self._ledger = Ledger(RemoteJobStore(self._address or ""), job, read_key(os.environ))
         self._follower: Follower[PreparedPlan] = Follower(
-            self._ledger, self._rank, self._fit, self._key, PreparedPlan.retire
+            self._ledger, self._rank, self._fit, PreparedPlan.retire
         )
         self._control = self._make(
             dist.PrefixStore("agree", store), self._rank, self._ranks, self._timeout
@@ -295,7 +294,7 @@ class PlanSwitch:
             if not self._ledger.is_watched():
                 return
             if self._rank == 0 and self._script is not None:
-                self._ledger.write_initial_plan(format_script(self._script).encode(), self._key)
+                self._ledger.write_initial_plan(format_script(self._script).encode())
             self.watched = True
         self._end_those_left()
         self._follower.listen()

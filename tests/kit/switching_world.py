@@ -82,7 +82,7 @@ class World:
         """Let the job begin in a generation of its own."""
         self.generation += 1
         self.rounds: dict[int, dict[int, tuple[int, ...]]] = {}
-        ledger = announce(self.store, describe_job("a run", self.generation, RANKS))
+        ledger = announce(self.store, describe_job("a run", self.generation, RANKS), self.key)
         self.ranks = [Rank(self._follower(ledger, rank)) for rank in range(RANKS)]
 
     def _follower(self, ledger: Ledger, rank: int) -> Follower[bytes]:
@@ -91,11 +91,11 @@ class World:
                 raise FormatError(f"not on rank {rank}")
             return content
 
-        return Follower(ledger, rank, fit, self.key)
+        return Follower(ledger, rank, fit)
 
     def _coordinator(self) -> Coordinator:
-        ledger = current_ledger(self.store)
-        return Coordinator(ledger, lambda: self.clock, key=self.key, deadline_s=10)
+        ledger = current_ledger(self.store, self.key)
+        return Coordinator(ledger, lambda: self.clock, deadline_s=10)
 
     def dies(self, number: int) -> None:
         """Let a coordinator die, and another come in its place."""

@@ -91,7 +91,7 @@ def train_control(
     key = read_key(os.environ)
     shared = connect_store(store)
     if proposal is None and not serve:
-        _print_status(optimizer_output(current_ledger(shared), key=key), json=json)
+        _print_status(optimizer_output(current_ledger(shared, key)), json=json)
         return
     settings = ControlSettings(deadline, log, key)
 
@@ -108,7 +108,7 @@ def train_control(
             controller.step()
             time.sleep(POLL_S)
     if json and proposal is not None:
-        print_output(optimizer_output(controller.ledger, decision, proposal[1], key))
+        print_output(optimizer_output(controller.ledger, decision, proposal[1]))
     if decision is not None and not decision.committed:
         raise typer.Exit(ExitCode.NO)
 

@@ -194,7 +194,7 @@ def test_job_is_taken_back_to_what_it_was_started_under() -> None:
             job.followers = [Follower(job.ledger, rank, lambda c, _: c) for rank in range(2)]
             job.controller.step()
             assert job.ledger.is_watched()
-            job.ledger.write_initial_plan(started, None)
+            job.ledger.write_initial_plan(started)
         job.iterate(NEEDED, CLAIMED_US)
         other = encode_plan(claiming(CLAIMED_US * 0.9))
         job.controller.propose(other)
