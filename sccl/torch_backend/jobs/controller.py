@@ -30,7 +30,6 @@ from sccl.torch_backend.control.feedback import (
 )
 from sccl.torch_backend.control.job_stores import DecisionError, JobStore
 from sccl.torch_backend.control.ledger import Ledger, current_ledger
-from sccl.torch_backend.jobs.compile_plan import compile_plan
 from sccl.torch_backend.script import PlanScript, format_script, parse_script
 from sccl.training.files.training_plan_shapes import TrainingPlanWire
 from sccl.training.files.training_plans import training_plan_from_wire
@@ -102,6 +101,8 @@ def encode_plan(plan: TrainingPlan) -> bytes:
     Raises:
         ParameterError: No job can follow the plan.
     """
+    from sccl.torch_backend.jobs.compile_plan import compile_plan  # noqa: PLC0415 - loads NumPy
+
     return format_script(compile_plan(plan)).encode()
 
 

@@ -91,8 +91,9 @@ def test_costs_are_medians_of_the_last_times_and_can_be_planned_by() -> None:
         f"allreduce,fast ring,4,4096,{median(1000.0 + k for k in range(30, 50))}",
     ]
     assert parse_cost_table(text, "x").rows[("allreduce", "fast ring", 4)] == ((4096, 1039.5),)
-    times = [MotifTime(**alike, us=us) for us in (3.0, 1.0, 2.0)]  # type: ignore[arg-type]
-    assert merge_times(times) == (times[2],)
+    key = ("allreduce", "fast ring", 4, 4096)
+    median_time = MotifTime(**alike, us=2.0)  # type: ignore[arg-type]
+    assert merge_times((key, us) for us in (3.0, 1.0, 2.0)) == (median_time,)
 
 
 def fed(
