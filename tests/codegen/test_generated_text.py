@@ -27,14 +27,13 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import to_text
 from sccl.core.topology import ASCENDING, BusIds
 from sccl.errors import FormatError, InputError, ParameterError, UnknownNameError
-from sccl.runtime import (
+from sccl.runtime.measure import (
     ContenderTiming,
     fastest_contenders,
     geometric_speedup,
-    load_project,
     tune_selection,
-    write_selection,
 )
+from sccl.runtime.project import load_project, write_selection
 from sccl.transform import prune
 from tests.kit.easy_algorithms import frontier
 from tests.kit.hard_algorithms import EIGHT, FOUR, Hard, load, load_all
