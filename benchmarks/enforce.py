@@ -22,8 +22,8 @@ from typing import Any
 from benchmarks.lab import parse_channels
 from benchmarks.lab.fabric import build_lab_fabric
 from sccl.errors import ToolError
-from sccl.torch_backend.jobs.run_job import SCRIPT, run_under_plan
-from sccl.torch_backend.script import format_script
+from sccl.torch_backend.jobs.run_job import run_under_plan
+from sccl.torch_backend.script import SCRIPT, format_script
 from sccl.training.plan_step import plan_training, write_training_plan
 from sccl.training.types.workload import Workload
 from sccl.training.workload_outputs import ImportedWorkload

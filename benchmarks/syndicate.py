@@ -165,7 +165,7 @@ SEARCHES: dict[str, Callable[[StepProblem, int], StepPlan]] = {
     "serial": lambda problem, seed: search_by_annealing(
         problem, PROPOSALS, seed, finish_lower_bound(problem).value
     ),
-    "joint": lambda problem, seed: search_step_plan(problem, PROPOSALS, seed).plan,
+    "joint": lambda problem, seed: search_step_plan(problem, PROPOSALS, seed),
 }
 
 

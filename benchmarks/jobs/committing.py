@@ -10,7 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from sccl.torch_backend.control import FeedbackReader, connect_store
+from sccl.torch_backend.control.feedback import FeedbackReader
+from sccl.torch_backend.control.job_stores import connect_store
 from sccl.torch_backend.jobs.controller import (
     POLL_S,
     Controller,

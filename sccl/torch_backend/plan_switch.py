@@ -33,27 +33,27 @@ from sccl.errors import InputError, ScclError
 from sccl.torch_backend.calls.call_description import CallDescription
 from sccl.torch_backend.calls.planned_calls import DeviceCarrier, DeviceWork, PlannedWork
 from sccl.torch_backend.channels import Group
-from sccl.torch_backend.control import (
-    Follower,
-    IterationReport,
-    JobWire,
-    Ledger,
-    Listener,
-    RemoteJobStore,
-    TorchJobStore,
-    announce,
-    describe_job,
-    encode_report,
-    read_key,
-)
 from sccl.torch_backend.control.call_history import (
     MAX_RECORDED_CALLS,
     RecordedCall,
     find_iterations,
     periods_us,
 )
-from sccl.torch_backend.control.feedback import CONSECUTIVE_ITERATIONS
-from sccl.torch_backend.control.ledger import RING
+from sccl.torch_backend.control.feedback import (
+    CONSECUTIVE_ITERATIONS,
+    IterationReport,
+    encode_report,
+)
+from sccl.torch_backend.control.follower import Follower, Listener
+from sccl.torch_backend.control.job_stores import RemoteJobStore, TorchJobStore
+from sccl.torch_backend.control.ledger import (
+    RING,
+    JobWire,
+    Ledger,
+    announce,
+    describe_job,
+    read_key,
+)
 from sccl.torch_backend.executor import CallProgram, PlanExecutor, call_key, expected_calls
 from sccl.torch_backend.script import PlanScript, format_script, parse_script
 
@@ -135,10 +135,9 @@ class PlanSwitch:
     def _join(self, store: Any) -> None:
         """Announce the job, as rank 0, and begin to listen."""
         job = self._announced(store)
-        self._key = read_key(os.environ)
-        self._ledger = Ledger(RemoteJobStore(self._address or ""), job)
+        self._ledger = Ledger(RemoteJobStore(self._address or ""), job, read_key(os.environ))
         self._follower: Follower[PreparedPlan] = Follower(
-            self._ledger, self._rank, self._fit, self._key, PreparedPlan.retire
+            self._ledger, self._rank, self._fit, PreparedPlan.retire
         )
         self._control = self._make(
             dist.PrefixStore("agree", store), self._rank, self._ranks, self._timeout
@@ -295,7 +294,7 @@ class PlanSwitch:
             if not self._ledger.is_watched():
                 return
             if self._rank == 0 and self._script is not None:
-                self._ledger.write_initial_plan(format_script(self._script).encode(), self._key)
+                self._ledger.write_initial_plan(format_script(self._script).encode())
             self.watched = True
         self._end_those_left()
         self._follower.listen()

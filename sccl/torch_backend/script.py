@@ -19,6 +19,15 @@ from sccl.core.sizes import ITEM_BYTES
 from sccl.errors import FormatError
 from sccl.training.types.workload_ops import BLOCK_COLLECTIVES, COLLECTIVES
 
+RECORD = "SCCL_RECORD"
+"""Environment variable: folder for the recordings of ranks."""
+
+SCRIPT = "SCCL_SCRIPT"
+"""Environment variable: file with the script of a plan for the job."""
+
+CLAIMED_SUFFIX = ".taken"
+"""Suffix of a file next to the script, which a job creates when it reads the script."""
+
 _Number = Annotated[int, Meta(ge=0)]
 Transfer = tuple[_Number, _Number, _Number, _Number, _Number, bool]
 

@@ -20,20 +20,17 @@ from sccl.torch_backend.calls.planned_calls import DeviceCarrier
 from sccl.torch_backend.device import CPU, backend_label
 from sccl.torch_backend.plan_switch import PlanSwitch
 from sccl.torch_backend.recorder import Recorder
-from sccl.torch_backend.script import PlanScript, read_script
+from sccl.torch_backend.script import (
+    CLAIMED_SUFFIX,
+    RECORD,
+    SCRIPT,
+    PlanScript,
+    read_script,
+)
 from sccl.torch_backend.torch_releases import POINT_TO_POINT
 
 DEBUG = "SCCL_DEBUG"
 """Environment variable. 1: print once for each kind of call how it is carried."""
-
-RECORD = "SCCL_RECORD"
-"""Environment variable: folder for the recordings of ranks."""
-
-SCRIPT = "SCCL_SCRIPT"
-"""Environment variable: file with the script of a plan for the job."""
-
-CLAIMED_SUFFIX = ".taken"
-"""Suffix of a file next to the script, which a job creates when it reads the script."""
 
 
 class Session:

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from sccl.torch_backend.control import MotifTime, merge_times
+from sccl.torch_backend.control.feedback import MotifKey, MotifTime, merge_times
 from sccl.torch_backend.script import ScriptMotif
 
 _MAX_TIMES = 4096
@@ -35,7 +35,7 @@ class Stopwatch:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running, self._held = 0, False
-        self._times: list[MotifTime] = []
+        self._times: list[tuple[MotifKey, float]] = []
         self._idle = self._waited = 0.0
         self._began = self._last = time.perf_counter()
         self._now: tuple[int, float] | None = None
@@ -64,16 +64,7 @@ class Stopwatch:
             self._pass()
             self._running -= 1
             if motif.timed is not None and seconds is not None and len(self._times) < _MAX_TIMES:
-                collective, option, ranks, size = motif.timed
-                self._times.append(
-                    MotifTime(
-                        collective=collective,
-                        option=option,
-                        ranks=ranks,
-                        size_bytes=size,
-                        us=seconds * 1e6,
-                    )
-                )
+                self._times.append((motif.timed, seconds * 1e6))
 
     def taken(self) -> TimeSpent | None:
         """Return the distribution of time since the last result. None: no iteration has ended."""

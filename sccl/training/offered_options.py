@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sccl.core.files.disk import UnreadFiles, skip_unreadable, write_atomically
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.kinds import OPTION
+from sccl.core.files.outputs import copy_fields
 from sccl.formats.files.plans import select_files
 from sccl.topo import resolve_topology
 from sccl.training.files.training_plans import load_offered_options, offered_options_to_wire
@@ -94,7 +95,9 @@ def enumerate_options(
         result = find_options(
             workload, fabric, settings.option_settings, lambda label: on_progress(label, None, None)
         )
-    return OfferedOptions(
+    return copy_fields(
+        OfferedOptions,
+        settings,
         workload=workload,
         fabric=fabric,
         options=tuple(
@@ -103,11 +106,6 @@ def enumerate_options(
         refused=tuple(
             (name, refusal) for name, entries in result.refused.items() for refusal in entries
         ),
-        seed=settings.seed,
-        costs=settings.costs,
-        max_motifs=settings.max_motifs,
-        bitwise=settings.bitwise,
-        planned_by=settings.planned_by,
     )
 
 

@@ -148,8 +148,11 @@ def training_faults(loaded: LoadedTraining) -> tuple[PlanFault, ...]:
     """
     from sccl.training.options.motif_costs import build_motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.training.timeline import simulate_timeline  # noqa: PLC0415
-    from sccl.training.validate.plan_bound import find_plan_bound_fault  # noqa: PLC0415
-    from sccl.training.validate.plan_faults import PlanFault, find_faults  # noqa: PLC0415
+    from sccl.training.validate.plan_faults import (  # noqa: PLC0415
+        PlanFault,
+        find_faults,
+        find_plan_bound_fault,
+    )
 
     plan = loaded.plan
     by = build_motif_planner(plan.planned_by, plan.seed) if plan.planned_by else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.core.bound import require_at_least_bound
+from sccl.core.files.outputs import copy_fields
 from sccl.errors import ParameterError, unknown_name
 from sccl.solvers.effort import UNIT_S, Effort
 from sccl.training.bounds.period_bounds import STRETCH_EFFORT, period_lower_bound
@@ -93,12 +94,7 @@ class PlanSettings:
     @property
     def option_settings(self) -> OptionSettings:
         """Return the settings of the offered options."""
-        return OptionSettings(
-            max_motifs=self.max_motifs,
-            bitwise=self.bitwise,
-            planner=self.planner,
-            measured=self.measured,
-        )
+        return copy_fields(OptionSettings, self)
 
     @property
     def costs(self) -> str:
@@ -236,7 +232,6 @@ class Planner:
                 problem, seconds, asked.seed, target, self._record_plan, self._report_bound
             )
         elif name == EXACT:
-            refuse_large_problem(problem)
             target = self.bound_ns
             search_by_cpsat(
                 problem, seconds, asked.seed, target, self._record_plan, self._report_bound
@@ -266,7 +261,9 @@ class Planner:
     def _build_training_plan(self, plan: CyclicPlan, period_ns: int) -> TrainingPlan:
         assert self._job is not None
         options, order = self._job.export_plan(plan)
-        return TrainingPlan(
+        return copy_fields(
+            TrainingPlan,
+            self.settings,
             workload=self.workload,
             fabric=self.fabric,
             options=options,
@@ -274,13 +271,7 @@ class Planner:
             period_ns=period_ns,
             bound_ns=self.bound_ns,
             binding=self.binding,
-            search=self.settings.search,
-            seed=self.settings.seed,
-            memory_bytes=self.settings.memory_bytes,
-            costs=self.settings.costs,
-            max_motifs=self.settings.max_motifs,
-            bitwise=self.settings.bitwise,
-            planned_by=self.settings.planned_by,
+            merge_bytes=0,
         )
 
     def _report_bound(self, ticks: int) -> None:

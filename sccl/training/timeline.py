@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
@@ -31,7 +31,7 @@ from sccl.training.types.training_plan import (
     StepTimeline,
     TrainingPlan,
 )
-from sccl.training.types.workload_ops import ComputeOp, Dependency
+from sccl.training.types.workload_ops import Dependency
 
 _ITERATIONS = 12
 _MAX_ITERATIONS = 384
@@ -191,9 +191,12 @@ def _run_iterations(plan: TrainingPlan, iterations: int) -> dict[_TaskKey, tuple
     """
     work, machine = _build_tables(plan), _MachineState()
     ahead = max((issue.shift for issue in plan.order), default=0)
-    queues = [list(_issue_order(plan, None, iterations, ahead))]
-    roles: dict[str, None] = {stream_of(op): None for op in plan.workload.computation()}
-    queues += [list(_issue_order(plan, stream, iterations, ahead)) for stream in roles]
+    of = {op.id: stream_of(op) for op in plan.workload.computation()}
+    issues: dict[str, list[Issue]] = defaultdict(list)
+    for issue in plan.order:  # all communication has one queue
+        issues[of.get(issue.op, "")].append(issue)
+    lanes = ("", *dict.fromkeys(of.values()))
+    queues = [list(issue_order(issues[lane], iterations, ahead)) for lane in lanes]
     at = [0] * len(queues)
     while True:
         moved = True
@@ -212,12 +215,8 @@ def _run_iterations(plan: TrainingPlan, iterations: int) -> dict[_TaskKey, tuple
     return machine.spans
 
 
-def _issue_order(
-    plan: TrainingPlan, stream: str | None, iterations: int, ahead: int
-) -> Iterator[_TaskKey]:
-    """Yield the tasks of a queue in order: a stream's computations, or all communication."""
-    of = {op.id: stream_of(op) for op in plan.workload.ops if isinstance(op, ComputeOp)}
-    issues: list[Issue] = [issue for issue in plan.order if of.get(issue.op) == stream]
+def issue_order(issues: Sequence[Issue], iterations: int, ahead: int) -> Iterator[_TaskKey]:
+    """Yield the tasks of a queue in the order of issue."""
     for window in range(-ahead, iterations):
         for issue in issues:
             iteration = window + issue.shift

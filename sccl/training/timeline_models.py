@@ -9,14 +9,14 @@ it is issued, its predecessors have ended, and each of its ranks has a free stre
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 
 from sccl.sim import FluidTask, run_fair_sharing
 from sccl.training.scheduling.workload_problem import NS_PER_US, all_waits
-from sccl.training.timeline import Interference, InterferenceMark
+from sccl.training.timeline import Interference, InterferenceMark, issue_order
 from sccl.training.types.training_plan import FULL_LOAD, OptionMotif, StepTimeline, TrainingPlan
 from sccl.training.types.workload_ops import ComputeOp
 
@@ -74,7 +74,7 @@ def build_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> 
         timeline: Claimed timeline of the plan.
     """
     ahead = max((issue.shift for issue in plan.order), default=0)
-    keys = list(_issue_order(plan, ahead, iterations + ahead + 1))
+    keys = list(issue_order(plan.order, iterations + ahead + 1, ahead))
     place = {key: k for k, key in enumerate(keys)}
     computes = {op.id: op for op in plan.workload.ops if isinstance(op, ComputeOp)}
     motifs = {(name, k): motif for name, k, motif in plan.motifs()}
@@ -178,13 +178,6 @@ def _shared_loads(motif: OptionMotif, resources: dict[str, int]) -> dict[int, Fr
         for name, load in motif.loads
         if name != streams and not name.startswith(f"{streams} of rank ")
     }
-
-
-def _issue_order(plan: TrainingPlan, ahead: int, iterations: int) -> Iterator[Key]:
-    for window in range(-ahead, iterations):
-        for issue in plan.order:
-            if 0 <= window + issue.shift < iterations:
-                yield issue.op, issue.motif, window + issue.shift
 
 
 def _stream_predecessors(

@@ -6,16 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sccl.errors import FormatError
-from sccl.torch_backend.control import (
-    Coordinator,
-    Follower,
-    Ledger,
-    MemoryJobStore,
-    StoreError,
-    announce,
-    current_ledger,
-    describe_job,
-)
+from sccl.torch_backend.control.coordinator import Coordinator
+from sccl.torch_backend.control.follower import Follower
+from sccl.torch_backend.control.job_stores import StoreError
+from sccl.torch_backend.control.ledger import Ledger, announce, current_ledger, describe_job
+from tests.kit.memory_store import MemoryJobStore
 
 RANKS = 3
 K = (2, 1, 3)
@@ -87,7 +82,7 @@ class World:
         """Let the job begin in a generation of its own."""
         self.generation += 1
         self.rounds: dict[int, dict[int, tuple[int, ...]]] = {}
-        ledger = announce(self.store, describe_job("a run", self.generation, RANKS))
+        ledger = announce(self.store, describe_job("a run", self.generation, RANKS), self.key)
         self.ranks = [Rank(self._follower(ledger, rank)) for rank in range(RANKS)]
 
     def _follower(self, ledger: Ledger, rank: int) -> Follower[bytes]:
@@ -96,11 +91,11 @@ class World:
                 raise FormatError(f"not on rank {rank}")
             return content
 
-        return Follower(ledger, rank, fit, self.key)
+        return Follower(ledger, rank, fit)
 
     def _coordinator(self) -> Coordinator:
-        ledger = current_ledger(self.store)
-        return Coordinator(ledger, lambda: self.clock, key=self.key, deadline_s=10)
+        ledger = current_ledger(self.store, self.key)
+        return Coordinator(ledger, lambda: self.clock, deadline_s=10)
 
     def dies(self, number: int) -> None:
         """Let a coordinator die, and another come in its place."""

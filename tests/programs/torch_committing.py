@@ -28,13 +28,10 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from sccl.torch_backend.control import (
-    Coordinator,
-    FeedbackReader,
-    Ledger,
-    connect_store,
-    current_ledger,
-)
+from sccl.torch_backend.control.coordinator import Coordinator
+from sccl.torch_backend.control.feedback import FeedbackReader
+from sccl.torch_backend.control.job_stores import connect_store
+from sccl.torch_backend.control.ledger import Ledger, current_ledger
 
 DEADLINE_S = 60.0
 BRIEF_S = 0.5

@@ -8,15 +8,10 @@ from multiprocessing.connection import Connection
 
 from torch.distributed import TCPStore
 
-from sccl.torch_backend.control import (
-    Coordinator,
-    Follower,
-    StoreError,
-    announce,
-    connect_store,
-    current_ledger,
-    describe_job,
-)
+from sccl.torch_backend.control.coordinator import Coordinator
+from sccl.torch_backend.control.follower import Follower
+from sccl.torch_backend.control.job_stores import StoreError, connect_store
+from sccl.torch_backend.control.ledger import announce, current_ledger, describe_job
 
 
 def rank(number: int, port: int, pipe: Connection) -> None:

@@ -21,7 +21,8 @@ import torch
 import torch.distributed as dist
 
 from sccl.torch_backend import plan_switch
-from sccl.torch_backend.control import Follower, Ledger, RankVote
+from sccl.torch_backend.control.follower import Follower
+from sccl.torch_backend.control.ledger import Ledger, RankVote
 from sccl.torch_backend.plan_switch import PlanSwitch, PreparedPlan
 from sccl.torch_backend.script import read_script
 from sccl.torch_backend.session import current_session

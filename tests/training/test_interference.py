@@ -18,8 +18,7 @@ from sccl.training.timeline_models import simulate_fluid
 from sccl.training.types.fabric import Fabric
 from sccl.training.types.training_plan import FULL_LOAD, OptionMotif, TrainingPlan
 from sccl.training.types.workload_ops import ComputeOp, Role
-from sccl.training.validate.plan_bound import find_plan_bound_fault
-from sccl.training.validate.plan_faults import find_faults
+from sccl.training.validate.plan_faults import find_faults, find_plan_bound_fault
 from tests.kit.nightly import times
 from tests.kit.training import random_training_plan
 from tests.kit.training_plans import layered_plan, prefetching_plan

@@ -17,7 +17,8 @@ from sccl.core.cost import format_duration
 from sccl.core.files.disk import check_can_write
 from sccl.core.formatting import single_line
 from sccl.errors import ParameterError
-from sccl.torch_backend.control import connect_store, current_ledger, read_key
+from sccl.torch_backend.control.job_stores import connect_store
+from sccl.torch_backend.control.ledger import current_ledger, read_key
 from sccl.torch_backend.jobs.controller import (
     POLL_S,
     Controller,
@@ -90,7 +91,7 @@ def train_control(
     key = read_key(os.environ)
     shared = connect_store(store)
     if proposal is None and not serve:
-        _print_status(optimizer_output(current_ledger(shared), key=key), json=json)
+        _print_status(optimizer_output(current_ledger(shared, key)), json=json)
         return
     settings = ControlSettings(deadline, log, key)
 
@@ -107,7 +108,7 @@ def train_control(
             controller.step()
             time.sleep(POLL_S)
     if json and proposal is not None:
-        print_output(optimizer_output(controller.ledger, decision, proposal[1], key))
+        print_output(optimizer_output(controller.ledger, decision, proposal[1]))
     if decision is not None and not decision.committed:
         raise typer.Exit(ExitCode.NO)
 

@@ -7,6 +7,7 @@ a verb is defined next to its value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -58,6 +59,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 # --- values --------------------------------------------------------------------------------------
 
 ShapeT = TypeVar("ShapeT", bound=msgspec.Struct)
+ValueT = TypeVar("ValueT")
 
 Convert = Callable[[Any], Any]
 
@@ -80,6 +82,13 @@ def build_output(shape: type[ShapeT], value: object = None, /, **fields: object)
         elif name.endswith("_us") and hasattr(value, nanoseconds := f"{name[:-3]}_ns"):
             values[name] = getattr(value, nanoseconds) / 1000
     return shape(**values)
+
+
+def copy_fields(kind: type[ValueT], source: object, /, **values: object) -> ValueT:
+    """Build a dataclass whose fields are attributes of an object, unless ``values`` has them."""
+    names = (field.name for field in fields(kind))  # type: ignore[arg-type]
+    copied = {name: getattr(source, name) for name in names if hasattr(source, name)}
+    return kind(**copied | values)
 
 
 @cache

@@ -94,6 +94,10 @@ class CallDescription:
         return sum(tensor.numel() for tensor in self.got)
 
 
+Describer = Callable[..., CallDescription]
+"""Function from the arguments of a method to the description of the call."""
+
+
 def _flatten_tensors(tensors: Any) -> Tensors:
     if isinstance(tensors, torch.Tensor):
         return (tensors,)
@@ -102,7 +106,7 @@ def _flatten_tensors(tensors: Any) -> Tensors:
 
 def _reduction(opts: Any) -> str:
     """Return the reduction operator from options, or from an operator in place of options."""
-    op = getattr(opts, "reduceOp", opts)
+    op = dist.ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
     # The kind of a ReduceOp is its attribute ``op``. Reductions with a factor have no name.
     kind = getattr(op, "op", op)
     return next((name for reduce_kind, name in _REDUCTIONS.items() if reduce_kind == kind), "")
@@ -112,19 +116,24 @@ def _root(opts: Any) -> int:
     return int(getattr(opts, "rootRank", opts if isinstance(opts, int) else 0))
 
 
-def _all_reduce(tensors: Any, opts: Any = dist.ReduceOp.SUM, *_: Any) -> CallDescription:
-    flat_tensors = _flatten_tensors(tensors)
-    return CallDescription("allreduce", flat_tensors, flat_tensors, reduce=_reduction(opts))
+def _describer(
+    collective: str, *, in_place: bool = False, rooted: bool = False, reduces: bool = False
+) -> Describer:
+    """Return a function for calls with tensors, or with outputs and inputs, and then options."""
+
+    def describe(outputs: Any, *rest: Any) -> CallDescription:
+        got = _flatten_tensors(outputs)
+        inputs = got if in_place else _flatten_tensors(rest[0])
+        opts = next(iter(rest if in_place else rest[1:]), None)
+        root, reduce = _root(opts) if rooted else None, _reduction(opts) if reduces else ""
+        return CallDescription(collective, inputs, got, root, reduce)
+
+    return describe
 
 
 def _barrier(*_: Any) -> CallDescription:
     placeholder = (torch.zeros(1, dtype=torch.uint8),)
     return CallDescription("allreduce", placeholder, placeholder, reduce="sum")
-
-
-def _broadcast(tensors: Any, opts: Any = 0, *_: Any) -> CallDescription:
-    flat_tensors = _flatten_tensors(tensors)
-    return CallDescription("broadcast", flat_tensors, flat_tensors, root=_root(opts))
 
 
 def _reduce(tensors: Any, opts: Any = 0, *rest: Any) -> CallDescription:
@@ -133,33 +142,6 @@ def _reduce(tensors: Any, opts: Any = 0, *rest: Any) -> CallDescription:
     op = dist.ReduceOp.SUM if isinstance(op, int) else op
     return CallDescription(
         "reduce", flat_tensors, flat_tensors, root=_root(opts), reduce=_reduction(op)
-    )
-
-
-def _all_gather(outputs: Any, inputs: Any, *_: Any) -> CallDescription:
-    return CallDescription("allgather", _flatten_tensors(inputs), _flatten_tensors(outputs))
-
-
-def _reduce_scatter(
-    outputs: Any, inputs: Any, opts: Any = dist.ReduceOp.SUM, *_: Any
-) -> CallDescription:
-    return CallDescription(
-        "reducescatter",
-        _flatten_tensors(inputs),
-        _flatten_tensors(outputs),
-        reduce=_reduction(opts),
-    )
-
-
-def _gather(outputs: Any, inputs: Any, opts: Any = 0, *_: Any) -> CallDescription:
-    return CallDescription(
-        "gather", _flatten_tensors(inputs), _flatten_tensors(outputs), root=_root(opts)
-    )
-
-
-def _scatter(outputs: Any, inputs: Any, opts: Any = 0, *_: Any) -> CallDescription:
-    return CallDescription(
-        "scatter", _flatten_tensors(inputs), _flatten_tensors(outputs), root=_root(opts)
     )
 
 
@@ -207,7 +189,11 @@ def _recv_anysource(tensors: Any, *_: Any) -> CallDescription:
     return CallDescription("", (), _flatten_tensors(tensors))
 
 
-DESCRIBERS: dict[str, Callable[..., CallDescription]] = {
+_all_gather = _describer("allgather")
+_all_reduce = _describer("allreduce", in_place=True, reduces=True)
+_reduce_scatter = _describer("reducescatter", reduces=True)
+
+DESCRIBERS: dict[str, Describer] = {
     "all_gather": _all_gather,
     "all_gather_single": _all_gather,
     "all_gather_coalesced": _all_gather,
@@ -217,13 +203,13 @@ DESCRIBERS: dict[str, Callable[..., CallDescription]] = {
     "all_to_all": _all_to_all,
     "all_to_all_single": _all_to_all_single,
     "barrier": _barrier,
-    "broadcast": _broadcast,
-    "gather": _gather,
+    "broadcast": _describer("broadcast", in_place=True, rooted=True),
+    "gather": _describer("gather", rooted=True),
     "reduce": _reduce,
     "reduce_scatter": _reduce_scatter,
     "reduce_scatter_single": _reduce_scatter,
     "reduce_scatter_single_coalesced": _reduce_scatter,
-    "scatter": _scatter,
+    "scatter": _describer("scatter", rooted=True),
     "send": _send,
     "recv": _recv,
     "recv_anysource": _recv_anysource,

@@ -25,7 +25,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -167,7 +167,8 @@ class StallAgreement:
     """
 
     def __init__(self, store: Any, rank: int, ranks: int, limit_s: float) -> None:
-        self._store, self._rank, self._ranks = _TimeoutStore(store, limit_s), rank, ranks
+        self._store, self._rank, self._ranks, self._limit_s = store, rank, ranks, limit_s
+        self._silent = False  # whether a request had no answer in time
         self.at: int | None = None
 
     def tell(self, calls: int) -> None:
@@ -175,14 +176,14 @@ class StallAgreement:
         if self.at == calls:
             return
         self.at = calls
-        self._store.set(f"stalled/{calls}/{self._rank}", "1")
-        if self._store.add(f"stalled/{calls}", 1) == self._ranks:
+        self._ask("set", f"stalled/{calls}/{self._rank}", "1")
+        if self._ask("add", f"stalled/{calls}", 1) == self._ranks:
             self._decide(calls, CUT)
 
     def decided(self) -> str:
         """Return the decision for the stall of this rank. Empty: none yet."""
         key = f"decided/{self.at}"
-        return str(self._store.get(key).decode()) if self._store.check([key]) else ""
+        return str(self._ask("get", key).decode()) if self._ask("check", [key]) else ""
 
     def go_on(self) -> str:
         """Decide to continue before this rank's next call, and return the decision that holds."""
@@ -192,42 +193,19 @@ class StallAgreement:
         return decision
 
     def _decide(self, calls: int, decision: str) -> str:
-        return str(self._store.compare_set(f"decided/{calls}", "", decision).decode())
+        return str(self._ask("compare_set", f"decided/{calls}", "", decision).decode())
 
     def others(self) -> str:
         """Return a text with the ranks that are not stalled at the same call."""
         keys = {rank: f"stalled/{self.at}/{rank}" for rank in range(self._ranks)}
-        moving = [rank for rank, key in keys.items() if not self._store.check([key])]
+        moving = [rank for rank, key in keys.items() if not self._ask("check", [key])]
         if not moving:
             return "all ranks have reached this call"
         have = "has" if len(moving) == 1 else "have"
         return f"{format_ranks(moving)} {have} not reached this call"
 
-
-class _TimeoutStore:
-    """A store with a timeout, because the process that holds it may be stopped or have ended."""
-
-    def __init__(self, store: Any, limit_s: float) -> None:
-        self._store, self._limit_s = store, limit_s
-        self._silent = False
-
-    def set(self, key: str, value: str) -> None:
-        self._ask(lambda: self._store.set(key, value))
-
-    def add(self, key: str, many: int) -> int:
-        return int(self._ask(lambda: self._store.add(key, many)))
-
-    def get(self, key: str) -> bytes:
-        return bytes(self._ask(lambda: self._store.get(key)))
-
-    def check(self, keys: list[str]) -> bool:
-        return bool(self._ask(lambda: self._store.check(keys)))
-
-    def compare_set(self, key: str, old: str, new: str) -> bytes:
-        return bytes(self._ask(lambda: self._store.compare_set(key, old, new)))
-
-    def _ask(self, request: Callable[[], Any]) -> Any:
-        """Return the answer to a request.
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """Return the answer of the store, whose process may be stopped or have ended.
 
         Raises:
             ToolError: There is no answer in time, or an earlier request had none.
@@ -236,7 +214,7 @@ class _TimeoutStore:
 
         def ask() -> None:
             try:
-                answers.put((request(), None))
+                answers.put((getattr(self._store, method)(*arguments), None))
             except Exception as error:  # noqa: BLE001 - raised in the caller
                 answers.put((None, error))
 

@@ -57,7 +57,6 @@ class Coordinator:
         ledger: Plans, votes, and decisions in the job's store.
         now: Function that returns the seconds of a monotonic clock.
         audit_file: File to which each decision is appended before its announcement. None: no file.
-        key: Key of the signatures of plans, votes, and decisions. None: no signatures.
         deadline_s: Time for all ranks to vote, seconds.
     """
 
@@ -67,11 +66,10 @@ class Coordinator:
         now: Callable[[], float],
         *,
         audit_file: Path | None = None,
-        key: bytes | None = None,
         deadline_s: float = DEADLINE_S,
     ) -> None:
         self._ledger, self._now, self._audit_file = ledger, now, audit_file
-        self._key, self._deadline_s = key, deadline_s
+        self._deadline_s = deadline_s
         self._states: dict[int, CoordinatorState] = {}
         self._deadlines: dict[int, float] = {}
         self._reasons: dict[int, str] = {}
@@ -85,7 +83,7 @@ class Coordinator:
             ParameterError: The plan is too large.
             StoreError: The store cannot be reached.
         """
-        version = self._ledger.write_plan(content, self._key)
+        version = self._ledger.write_plan(content)
         self._transition(version, CoordinatorEvent.PROPOSE)
         return version
 
@@ -123,22 +121,13 @@ class Coordinator:
             return self._announce(version, _DECISION_OF_STATE[state])
         return None
 
-    def open_versions(self) -> list[int]:
-        """Return the versions without an announced decision, as far as this coordinator knows."""
-        announced = {CoordinatorState.COMMIT_ANNOUNCED, CoordinatorState.ABORT_ANNOUNCED}
-        return [
-            version
-            for version, state in self._states.items()
-            if state not in announced and version not in self._abandoned
-        ]
-
     def _recover_state(self, version: int) -> CoordinatorState:
         """Return the state of a version that another coordinator wrote, from the store."""
-        decision = self._ledger.logged_decision(version, self._key)
+        decision = self._ledger.logged_decision(version)
         if decision is None:
             # The vote's deadline also ends a plan whose owner died before it was written.
             return self._transition(version, CoordinatorEvent.RECOVER)
-        is_announced = self._ledger.announced_decision(version, self._key) is not None
+        is_announced = self._ledger.announced_decision(version) is not None
         is_commit = decision == COMMIT
         state = self._transition(
             version,
@@ -148,7 +137,7 @@ class Coordinator:
 
     def _count_votes(self, version: int) -> CoordinatorState:
         """Choose to commit if all ranks vote yes, and to abort on a no or at the deadline."""
-        votes = self._ledger.votes(version, self._key, self._digest(version))
+        votes = self._ledger.votes(version, self._digest(version))
         refusals = [f"rank {rank}: {vote.why}" for rank, vote in votes.items() if not vote.yes]
         if refusals:
             self._reasons[version] = refusals[0]
@@ -164,7 +153,7 @@ class Coordinator:
 
     def _log_choice(self, version: int, choice: bytes) -> CoordinatorState:
         """Write a choice to the log, and read the decision: the first choice in the log."""
-        decision = self._ledger.log_decision(version, choice, self._digest(version), self._key)
+        decision = self._ledger.log_decision(version, choice, self._digest(version))
         has_commit, has_abort = CoordinatorEvent.LOG_HAS_COMMIT, CoordinatorEvent.LOG_HAS_ABORT
         return self._transition(version, has_commit if decision == COMMIT else has_abort)
 
@@ -175,14 +164,14 @@ class Coordinator:
         announcement = Decision(version, committed, why)
         if self._audit_file is not None:
             append_decision(self._audit_file, announcement, self._ledger)
-        self._ledger.announce_decision(version, decision, self._digest(version), self._key)
+        self._ledger.announce_decision(version, decision, self._digest(version))
         self._transition(version, CoordinatorEvent.ANNOUNCE)
         return announcement
 
     def _digest(self, version: int) -> str:
         """Return the digest of a plan at this coordinator's first read."""
         if not self._digests.get(version):
-            self._digests[version] = self._ledger.plan_digest(version, self._key)
+            self._digests[version] = self._ledger.plan_digest(version)
         return self._digests[version]
 
     def _transition(self, version: int, event: CoordinatorEvent) -> CoordinatorState:

@@ -8,7 +8,7 @@ previous plan are additions.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from statistics import median
@@ -29,6 +29,12 @@ MAX_DEVIATION = 0.10
 MIN_GAIN = 0.03
 WARM_UP = 3
 """Number of ignored iterations after a switch."""
+
+_MAX_MOTIFS = 4096
+"""Largest number of motif times in a report."""
+
+MotifKey = tuple[str, str, int, int]
+"""Collective, option, ranks, and bytes of equal motifs."""
 
 _Us = Annotated[float, Meta(ge=0, le=MAX_OP_US)]
 
@@ -56,7 +62,7 @@ class IterationReport(msgspec.Struct, frozen=True, kw_only=True):
     period_us: _Us
     waited_us: _Us
     idle_us: _Us = 0.0
-    motifs: Annotated[tuple[MotifTime, ...], Meta(max_length=4096)] = ()
+    motifs: Annotated[tuple[MotifTime, ...], Meta(max_length=_MAX_MOTIFS)] = ()
 
 
 class IterationSummary(Part, frozen=True):
@@ -80,7 +86,7 @@ class FeedbackReader:
         self._ledger = ledger
         self._since = [0] * ledger.ranks
         self._open: dict[int, dict[int, IterationReport]] = defaultdict(dict)
-        self.motifs: dict[tuple[str, str, int, int], deque[float]] = defaultdict(
+        self.motifs: dict[MotifKey, deque[float]] = defaultdict(
             lambda: deque(maxlen=CONSECUTIVE_ITERATIONS)
         )
         self.unread = 0
@@ -232,12 +238,12 @@ def encode_report(report: IterationReport) -> bytes:
     return msgspec.json.encode(report)
 
 
-def merge_times(times: Sequence[MotifTime], limit: int = 4096) -> tuple[MotifTime, ...]:
-    """Return the median time of each group of equal motifs."""
-    grouped: Mapping[tuple[str, str, int, int], list[float]] = defaultdict(list)
-    for motif in times:
-        grouped[motif.collective, motif.option, motif.ranks, motif.size_bytes].append(motif.us)
+def merge_times(times: Iterable[tuple[MotifKey, float]]) -> tuple[MotifTime, ...]:
+    """Return the median time of each group of equal motifs, from times in microseconds."""
+    grouped: dict[MotifKey, list[float]] = defaultdict(list)
+    for key, us in times:
+        grouped[key].append(us)
     return tuple(
         MotifTime(collective=c, option=o, ranks=n, size_bytes=b, us=median(us))
-        for (c, o, n, b), us in sorted(grouped.items())[:limit]
+        for (c, o, n, b), us in sorted(grouped.items())[:_MAX_MOTIFS]
     )

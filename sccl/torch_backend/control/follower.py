@@ -34,9 +34,6 @@ _DECIDED = _FINAL | {RankState.COMMITTED}
 _SLOTS = 8
 """Number of versions in a contribution: the highest for each remainder modulo this number."""
 
-CONTRIBUTION_SIZE = 2 * _SLOTS
-"""Number of integers that a rank contributes to an agreement."""
-
 
 class Follower(Generic[P]):
     """The plans of a rank. One thread reads the store. The job's thread agrees at boundaries.
@@ -46,7 +43,6 @@ class Follower(Generic[P]):
         rank: The rank.
         prepare: Function that returns a plan from its content and version if this rank can run it.
             None: not known yet, to be called again. An InputError has the reason of a refusal.
-        key: Key of the signatures of plans, decisions, and votes. None: no signatures.
         discard: Function that receives each plan that is no longer kept.
 
     Attributes:
@@ -58,10 +54,9 @@ class Follower(Generic[P]):
         ledger: Ledger,
         rank: int,
         prepare: Callable[[bytes, int], P | None],
-        key: bytes | None = None,
         discard: Callable[[P], None] = lambda _: None,
     ) -> None:
-        self._ledger, self._rank, self._prepare_plan, self._key = ledger, rank, prepare, key
+        self._ledger, self._rank, self._prepare_plan = ledger, rank, prepare
         self._discard_plan = discard
         self._lock = threading.Lock()
         self._states: dict[int, RankState] = {}
@@ -100,9 +95,7 @@ class Follower(Generic[P]):
             self._prepare(version)
         if state in _DECIDED:
             return
-        decision = self._ledger.announced_decision(
-            version, self._key, self._digests.get(version, "")
-        )
+        decision = self._ledger.announced_decision(version, self._digests.get(version, ""))
         if decision is not None:
             event = RankEvent.COMMIT if decision == COMMIT else RankEvent.ABORT
             with self._lock:
@@ -177,9 +170,7 @@ class Follower(Generic[P]):
     def _prepare(self, version: int) -> None:
         plan, why = None, ""
         try:
-            content = self._undecided_contents.get(version) or self._ledger.read_plan(
-                version, self._key
-            )
+            content = self._undecided_contents.get(version) or self._ledger.read_plan(version)
             if content is None:
                 return  # a coordinator is writing it
             self._digests[version] = hashlib.sha256(content).hexdigest()
@@ -208,7 +199,7 @@ class Follower(Generic[P]):
     def _send_votes(self) -> None:
         for version, vote in list(self._unsent_votes.items()):
             digest = self._digests.get(version, "")
-            self._ledger.write_vote(version, self._rank, vote, digest, self._key)
+            self._ledger.write_vote(version, self._rank, vote, digest)
             del self._unsent_votes[version]
 
     def _apply_event(self, version: int, event: RankEvent) -> Vote:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -40,36 +39,6 @@ class JobStore(Protocol):
 
     def add(self, key: str, amount: int) -> int:
         """Add an amount to a number, which is 0 at first, and return the sum."""
-
-
-class MemoryJobStore:
-    """A store in the memory of a process."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, bytes] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: str) -> bytes | None:
-        """Return the value of a key. None: there is none yet."""
-        with self._lock:
-            return self._values.get(key)
-
-    def set(self, key: str, value: bytes) -> None:
-        """Write a value."""
-        with self._lock:
-            self._values[key] = value
-
-    def set_if_absent(self, key: str, value: bytes) -> bytes:
-        """Write a value unless the key has one. Return the value of the key."""
-        with self._lock:
-            return self._values.setdefault(key, value)
-
-    def add(self, key: str, amount: int) -> int:
-        """Add an amount to a number, which is 0 at first, and return the sum."""
-        with self._lock:
-            total = int(self._values.get(key, b"0")) + amount
-            self._values[key] = str(total).encode()
-            return total
 
 
 class TorchJobStore:

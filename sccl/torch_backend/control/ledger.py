@@ -73,13 +73,13 @@ def describe_job(
     return JobWire(run=run_name, generation=generation, ranks=ranks, plan=plan, workload=workload)
 
 
-def announce(store: JobStore, job: JobWire) -> Ledger:
+def announce(store: JobStore, job: JobWire, key: bytes | None = None) -> Ledger:
     """Write the description of the job to its store, and return its ledger. Rank 0 does this."""
     store.set(CURRENT_JOB_KEY, msgspec.json.encode(job))
-    return Ledger(store, job)
+    return Ledger(store, job, key)
 
 
-def current_ledger(store: JobStore) -> Ledger:
+def current_ledger(store: JobStore, key: bytes | None = None) -> Ledger:
     """Return the ledger of the job that currently uses a store.
 
     Raises:
@@ -96,14 +96,20 @@ def current_ledger(store: JobStore) -> Ledger:
         raise StoreError(f"the store's {CURRENT_JOB_KEY} cannot be read ({error})") from error
     if not (_RUN_NAME.fullmatch(job.run) and 0 < job.ranks <= MAX_RANKS):
         raise StoreError(f"the store's {CURRENT_JOB_KEY} names no job: {job!r:.120}")
-    return Ledger(store, job)
+    return Ledger(store, job, key)
 
 
 class Ledger:
-    """The keys of one generation of a job."""
+    """The keys of one generation of a job.
 
-    def __init__(self, store: JobStore, job: JobWire) -> None:
-        self.store, self.job = store, job
+    Args:
+        store: Store of the job.
+        job: Description of the job.
+        key: Key of the signatures of plans, votes, and decisions. None: no signatures.
+    """
+
+    def __init__(self, store: JobStore, job: JobWire, key: bytes | None = None) -> None:
+        self.store, self.job, self._key = store, job, key
         self.ranks = job.ranks
         self._prefix = f"sccl/{job.run}/{job.generation}"
 
@@ -130,26 +136,26 @@ class Ledger:
         """Return the prefix of keys by which ranks create the connections of a plan."""
         return f"{self._prefix}/lanes/{version}"
 
-    def write_plan(self, content: bytes, key: bytes | None) -> int:
+    def write_plan(self, content: bytes) -> int:
         """Write a plan, and return its version. Others see it when its header is written, last.
 
         Raises:
             ParameterError: The plan is too large.
         """
         version = self.store.add(f"{self._prefix}/versions", 1)
-        self._write(version, content, key)
+        self._write(version, content)
         return version
 
-    def write_initial_plan(self, content: bytes, key: bytes | None) -> None:
+    def write_initial_plan(self, content: bytes) -> None:
         """Write the plan at the start of the job, as version 0.
 
         Raises:
             ParameterError: The plan is too large.
         """
-        self._write(0, content, key)
+        self._write(0, content)
 
-    def _write(self, version: int, content: bytes, key: bytes | None) -> None:
-        head, parts = seal(content, self._plan_key(version), key)
+    def _write(self, version: int, content: bytes) -> None:
+        head, parts = seal(content, self._plan_key(version), self._key)
         for number, part in enumerate(parts):
             self.store.set(f"{self._plan_key(version)}/{number}", part)
         self.store.set(self._plan_key(version), head)
@@ -158,7 +164,7 @@ class Ledger:
         """Return whether the plan of a version is written."""
         return self.store.get(self._plan_key(version)) is not None
 
-    def read_plan(self, version: int, key: bytes | None) -> bytes | None:
+    def read_plan(self, version: int) -> bytes | None:
         """Return the plan of a version. None: it is not written yet.
 
         Raises:
@@ -168,24 +174,22 @@ class Ledger:
         text = self.store.get(where)
         if text is None:
             return None
-        head = parse_head(text, where, key)
+        head = parse_head(text, where, self._key)
         parts = [self.store.get(f"{where}/{number}") for number in range(head.parts)]
         if None in parts:
             raise FormatError(f"{where}: part {parts.index(None)} of the plan is missing")
         return unseal(head, [part for part in parts if part is not None], where)
 
-    def plan_digest(self, version: int, key: bytes | None) -> str:
+    def plan_digest(self, version: int) -> str:
         """Return the digest of a plan. Empty: there is no valid plan."""
         where = self._plan_key(version)
         text = self.store.get(where)
         try:
-            return "" if text is None else parse_head(text, where, key).sha256
+            return "" if text is None else parse_head(text, where, self._key).sha256
         except FormatError:
             return ""
 
-    def write_vote(
-        self, version: int, rank: int, vote: RankVote, digest: str = "", key: bytes | None = None
-    ) -> None:
+    def write_vote(self, version: int, rank: int, vote: RankVote, digest: str = "") -> None:
         """Write the vote of a rank.
 
         Args:
@@ -193,66 +197,55 @@ class Ledger:
             rank: Rank.
             vote: Vote of the rank.
             digest: Digest of the plan that the rank has read.
-            key: Key of the signature. None: no signature.
         """
         where = self._vote_key(version, rank)
         text = "yes" if vote.yes else f"no {vote.why[:_MAX_REASON]}"
-        self.store.set(where, sign(text, f"{where} {digest if vote.yes else ''}", key))
+        self.store.set(where, sign(text, f"{where} {digest if vote.yes else ''}", self._key))
 
-    def votes(
-        self, version: int, key: bytes | None = None, digest: str | None = None
-    ) -> dict[int, RankVote]:
+    def votes(self, version: int, digest: str | None = None) -> dict[int, RankVote]:
         """Return the votes on a version by rank, without votes that are not signed with the key.
 
         Args:
             version: Version of the plan.
-            key: Key of the signatures. None: no signatures.
             digest: Digest of the plan to which a yes must refer. None: that of the plan in the
                 store.
         """
         votes = {}
-        digest = self.plan_digest(version, key) if digest is None else digest
+        digest = self.plan_digest(version) if digest is None else digest
         for rank in range(self.ranks):
             where = self._vote_key(version, rank)
             content = self.store.get(where)
             for about in (digest, "") if content is not None else ():
-                text = verify_text(content or b"", f"{where} {about}", key)
+                text = verify_text(content or b"", f"{where} {about}", self._key)
                 word, _, why = (text or "").partition(" ")
                 if word == "yes" if about else word == "no":
                     votes[rank] = RankVote(word == "yes", why[:_MAX_REASON])
                     break
         return votes
 
-    def log_decision(
-        self, version: int, decision: bytes, digest: str = "", key: bytes | None = None
-    ) -> bytes:
+    def log_decision(self, version: int, decision: bytes, digest: str = "") -> bytes:
         """Log a decision unless there is one. Return the logged decision."""
         where = self._log_key(version)
-        content = self.store.set_if_absent(where, self._sign_decision(where, decision, digest, key))
-        return self._verify_decision(content, where, digest, key)
+        content = self.store.set_if_absent(where, self._sign_decision(where, decision, digest))
+        return self._verify_decision(content, where, digest)
 
-    def logged_decision(
-        self, version: int, key: bytes | None = None, digest: str | None = None
-    ) -> bytes | None:
-        """Return the logged decision. None: none yet.
+    def logged_decision(self, version: int) -> bytes | None:
+        """Return the logged decision. None: none yet."""
+        return self._read_decision(self._log_key(version), version)
 
-        Args:
-            digest: Digest of the plan of a commit. None: that of the plan in the store.
-        """
-        return self._read_decision(self._log_key(version), version, key, digest)
-
-    def announce_decision(
-        self, version: int, decision: bytes, digest: str = "", key: bytes | None = None
-    ) -> None:
+    def announce_decision(self, version: int, decision: bytes, digest: str = "") -> None:
         """Announce a decision to all ranks."""
         where = self._announcement_key(version)
-        self.store.set(where, self._sign_decision(where, decision, digest, key))
+        self.store.set(where, self._sign_decision(where, decision, digest))
 
-    def announced_decision(
-        self, version: int, key: bytes | None = None, digest: str | None = None
-    ) -> bytes | None:
-        """Return the announced decision. None: none yet."""
-        return self._read_decision(self._announcement_key(version), version, key, digest)
+    def announced_decision(self, version: int, digest: str | None = None) -> bytes | None:
+        """Return the announced decision. None: none yet.
+
+        Args:
+            version: Version of the plan.
+            digest: Digest of the plan of a commit. None: that of the plan in the store.
+        """
+        return self._read_decision(self._announcement_key(version), version, digest)
 
     def write_report(self, rank: int, number: int, report: bytes) -> None:
         """Write the report of a rank, which replaces the one :data:`RING` reports before."""
@@ -282,26 +275,22 @@ class Ledger:
     def _announcement_key(self, version: int) -> str:
         return f"{self._prefix}/told/{version}"
 
-    def _read_decision(
-        self, where: str, version: int, key: bytes | None, digest: str | None
-    ) -> bytes | None:
+    def _read_decision(self, where: str, version: int, digest: str | None = None) -> bytes | None:
         content = self.store.get(where)
         if content is None:
             return None
-        about = self.plan_digest(version, key) if digest is None else digest
-        return self._verify_decision(content, where, about, key)
+        about = self.plan_digest(version) if digest is None else digest
+        return self._verify_decision(content, where, about)
 
-    @staticmethod
-    def _sign_decision(where: str, decision: bytes, digest: str, key: bytes | None) -> bytes:
+    def _sign_decision(self, where: str, decision: bytes, digest: str) -> bytes:
         about = digest if decision == COMMIT else ""
-        return sign(decision.decode(), f"{where} {about}", key)
+        return sign(decision.decode(), f"{where} {about}", self._key)
 
-    @staticmethod
-    def _verify_decision(content: bytes, where: str, digest: str, key: bytes | None) -> bytes:
+    def _verify_decision(self, content: bytes, where: str, digest: str) -> bytes:
         for decision, about in ((COMMIT, digest), (ABORT, "")):
-            if verify_text(content, f"{where} {about}", key) == decision.decode():
+            if verify_text(content, f"{where} {about}", self._key) == decision.decode():
                 return decision
-        signed = "" if key is None else f", signed with the key of {KEY} for this plan"
+        signed = "" if self._key is None else f", signed with the key of {KEY} for this plan"
         raise DecisionError(
             f"the store has {content[:20]!r} as a decision, expected commit or abort{signed}"
         )

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import digest, to_text
@@ -17,13 +16,18 @@ from sccl.errors import InputError, JudgeError, ParameterError
 from sccl.torch_backend.script import PlanScript, ScriptMotif, ScriptOp, find_script_fault
 from sccl.training.files.training_plans import training_plan_to_wire
 from sccl.training.files.workloads import workload_to_wire
+from sccl.training.motifs import apply_recipe, buffer_elements, parse_recipe
+from sccl.training.motifs.collective_motif import even_offsets
+from sccl.training.options.carriers import CARRIER_BY_NAME, LinkedRings
+from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR
+from sccl.training.options.motif_costs import MotifCosts, MotifPlanner, build_motif_planner
+from sccl.training.options.option_enumeration import motif_of
 from sccl.training.plan_files import load_training_files, training_faults
 from sccl.training.types.motif import Motif
+from sccl.training.types.training_plan import OptionMotif, TrainingPlan
 from sccl.training.types.workload_ops import CommOp, HostAction
-
-if TYPE_CHECKING:
-    from sccl.training.options.motif_costs import MotifPlanner
-    from sccl.training.types.training_plan import OptionMotif, TrainingPlan
+from sccl.training.validate.plan_costs import recipe_motifs
+from sccl.transform.levels import algorithm_from_schedule
 
 _NATIVE = {
     "allgather": ("direct", "ring"),
@@ -134,8 +138,6 @@ def _assign_lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
 
 class _ScriptCompiler:
     def __init__(self, plan: TrainingPlan) -> None:
-        from sccl.training.options.carriers import LinkedRings  # noqa: PLC0415 - loads NumPy
-
         self._plan, self._options = plan, dict(plan.options)
         self._ranks = plan.workload.ranks
         self._calls = {op.id: op for op in plan.workload.collectives()}
@@ -178,8 +180,6 @@ class _ScriptCompiler:
             op: Collective.
             even: The collective with blocks of equal size.
         """
-        from sccl.training.validate.plan_costs import recipe_motifs  # noqa: PLC0415 - loads NumPy
-
         try:
             return recipe_motifs(even, self._options[op.id])
         except InputError:
@@ -190,9 +190,6 @@ class _ScriptCompiler:
     def _compile_motif(
         self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, is_single: bool
     ) -> ScriptMotif:
-        from sccl.training.motifs import buffer_elements  # noqa: PLC0415 - loads NumPy
-        from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR  # noqa: PLC0415 - loads NumPy
-
         channel, stream = lane
         item_bytes = ITEM_BYTES[op.dtype]
         size = buffer_elements(motif) * item_bytes
@@ -201,7 +198,6 @@ class _ScriptCompiler:
         if size and not motif.offsets and op == self._calls[op.id]:  # uneven sizes vary
             timed = (motif.collective, option, motif.max_group_size, size)
         carrier = by.carrier.partition(COMPLEMENT_SEPARATOR)[0]
-        first, last = _block_part(motif)
         gloos = carrier in _NATIVE.get(op.collective, ()) and _is_complete_collective(op, motif)
         in_pieces = carrier == "direct" and size > motif.max_group_size * _PIECE_BYTES
         if op.collective == "alltoall" or not is_single:
@@ -211,12 +207,14 @@ class _ScriptCompiler:
         if op.merged:  # buffers of an allreduce are concatenated, others interleave blocks
             gloos = gloos and op.collective == "allreduce"
         if gloos and (is_single or (op.collective in _PART_COLLECTIVES and op.reduce != "bitwise")):
+            share = motif.shares[0]
+            start, stop = motif.span(share, 0)
             return ScriptMotif(
                 channel=channel,
                 stream=stream,
                 after=motif.after,
                 native=True,
-                part=(first, last),
+                part=(start - share.cells[0], stop - share.cells[0]),
                 timed=timed,
             )
         if op.reduce == "bitwise":
@@ -235,11 +233,8 @@ class _ScriptCompiler:
         self, motif: Motif, carrier: str, channel: int, item_bytes: int
     ) -> list[_Row]:
         """Return the transfers of a motif by its carrier or by its synthesizer."""
-        from sccl.training.options.carriers import CARRIERS  # noqa: PLC0415 - loads NumPy
-
-        by_name = {entry.name: entry for entry in CARRIERS}
-        if carrier in by_name:
-            sends = by_name[carrier].build_transfers(motif, self._rings[channel])
+        if carrier in CARRIER_BY_NAME:
+            sends = CARRIER_BY_NAME[carrier].build_transfers(motif, self._rings[channel])
             rows = list(zip(*(column.tolist() for column in sends), strict=True))
             return split_in_turns(rows, self._ranks, item_bytes) if carrier == "direct" else rows
         if carrier != self._plan.planned_by:
@@ -248,13 +243,7 @@ class _ScriptCompiler:
 
     def _planned_transfers(self, motif: Motif, channel: int, item_bytes: int) -> list[_Row]:
         """Return the transfers of a motif's schedules. An allreduce has two in sequence."""
-        from sccl.training.motifs import apply_recipe, parse_recipe  # noqa: PLC0415 - loads NumPy
-        from sccl.training.options.motif_costs import MotifCosts  # noqa: PLC0415 - loads NumPy
-        from sccl.transform.levels import algorithm_from_schedule  # noqa: PLC0415 - loads NumPy
-
         if self._planner is None:
-            from sccl.training.options.motif_costs import build_motif_planner  # noqa: PLC0415 - loads NumPy
-
             self._planner = build_motif_planner(self._plan.planned_by, self._plan.seed)
             self._costs = MotifCosts(self._plan.fabric)
         parts = [motif]
@@ -293,16 +282,11 @@ def split_in_turns(rows: Sequence[_Row], ranks: int, item_bytes: int) -> list[_R
         turns = [
             (before + piece * ranks + (target - source) % ranks, *span, source, target, adds)
             for _, start, stop, source, target, adds in step
-            for piece, span in enumerate(_split_evenly(start, stop, count))
+            for piece, span in enumerate(pairwise(even_offsets(start, stop, count)))
             if span[0] < span[1]
         ]
         turned_rows += sorted(turns, key=lambda row: row[0])
     return turned_rows
-
-
-def _split_evenly(start: int, stop: int, parts: int) -> Iterable[tuple[int, int]]:
-    ends = [start + (stop - start) * k // parts for k in range(parts + 1)]
-    return pairwise(ends)
 
 
 def _with_even_blocks(op: CommOp) -> CommOp:
@@ -336,22 +320,10 @@ def _is_relayed(op: CommOp, motifs: Iterable[ScriptMotif]) -> bool:
 
 def _is_complete_collective(op: CommOp, motif: Motif) -> bool:
     """Return whether a motif is the whole collective on a part of each block."""
-    from sccl.training.options.option_enumeration import motif_of  # noqa: PLC0415 - loads NumPy
-
     full_motif = motif_of(op)
     assert full_motif is not None
     return (motif.collective, motif.shares, motif.offsets) == (
         full_motif.collective,
         full_motif.shares,
         (),
-    )
-
-
-def _block_part(motif: Motif) -> tuple[int, int]:
-    cells = motif.shares[0].cells
-    each = cells[1] - cells[0]
-    low, high = motif.part
-    return (
-        each * low.numerator // low.denominator,
-        each * high.numerator // high.denominator,
     )

@@ -20,20 +20,16 @@ from sccl.core.files.shapes import NonNegative, Part
 from sccl.errors import InputError, ScclError, ToolError
 from sccl.solvers.process_control import last_line, start_process
 from sccl.topo import resolve_topology
-from sccl.torch_backend.control import (
-    Coordinator,
-    Decision,
-    DecisionError,
+from sccl.torch_backend.control.coordinator import Coordinator, Decision
+from sccl.torch_backend.control.feedback import (
     FeedbackReader,
     IterationSummary,
-    JobStore,
-    Ledger,
     ReplanAdvice,
     ReplanDecision,
     ReplanPolicy,
-    current_ledger,
 )
-from sccl.torch_backend.jobs.compile_plan import compile_plan
+from sccl.torch_backend.control.job_stores import DecisionError, JobStore
+from sccl.torch_backend.control.ledger import Ledger, current_ledger
 from sccl.torch_backend.script import PlanScript, format_script, parse_script
 from sccl.training.files.training_plan_shapes import TrainingPlanWire
 from sccl.training.files.training_plans import training_plan_from_wire
@@ -105,6 +101,8 @@ def encode_plan(plan: TrainingPlan) -> bytes:
     Raises:
         ParameterError: No job can follow the plan.
     """
+    from sccl.torch_backend.jobs.compile_plan import compile_plan  # noqa: PLC0415 - loads NumPy
+
     return format_script(compile_plan(plan)).encode()
 
 
@@ -160,12 +158,7 @@ class Controller:
         self._store, self._settings, self._now = store, settings, now
         self._planner, self._report = planner, tell
         self._search: ReplanSearch | None = None
-        self._begin(current_ledger(store))
-
-    @property
-    def key(self) -> bytes | None:
-        """Return the key of the signatures. None: no signatures."""
-        return self._settings.key
+        self._begin(current_ledger(store, settings.key))
 
     def __enter__(self) -> Self:
         return self
@@ -182,7 +175,6 @@ class Controller:
             ledger,
             self._now,
             audit_file=settings.log,
-            key=settings.key,
             deadline_s=settings.deadline_s,
         )
         self._reader, self._policy = FeedbackReader(ledger), ReplanPolicy()
@@ -195,7 +187,7 @@ class Controller:
         ledger.mark_watched()
         for version in range(1, ledger.latest_version() + 1):
             try:
-                committed = ledger.logged_decision(version, settings.key) == b"commit"
+                committed = ledger.logged_decision(version) == b"commit"
             except DecisionError as error:
                 self._report(f"plan {version} is left out: {error}")
                 continue
@@ -212,7 +204,7 @@ class Controller:
         Raises:
             StoreError: The store cannot be reached: the job has ended, or continues without it.
         """
-        ledger = current_ledger(self._store)
+        ledger = current_ledger(self._store, self._settings.key)
         if ledger.job != self.ledger.job:
             self._report(f"the job has restarted (generation {ledger.job.generation})")
             self._begin(ledger)
@@ -231,7 +223,7 @@ class Controller:
 
     def _on_adopted(self, version: int) -> None:
         try:
-            content = self.ledger.read_plan(version, self._settings.key)
+            content = self.ledger.read_plan(version)
             if content is None:
                 return
             script = parse_script(content, f"plan {version}")
@@ -335,7 +327,6 @@ def optimizer_output(
     ledger: Ledger,
     decision: Decision | None = None,
     inputs: dict[str, str] | None = None,
-    key: bytes | None = None,
 ) -> OptimizerOutput:
     """Return the state of a job and its plans.
 
@@ -343,7 +334,6 @@ def optimizer_output(
         ledger: Ledger of the job.
         decision: Decision on the plan of ``--commit``. None: no such plan.
         inputs: Digests of input files.
-        key: Key of the signatures of plans, votes, and decisions. None: no signatures.
 
     Raises:
         StoreError: The store cannot be reached.
@@ -357,15 +347,15 @@ def optimizer_output(
         inputs=inputs or {},
         ranks=ledger.ranks,
         committed=None if decision is None else decision.committed,
-        plans=(_proposed_part(ledger, version, key) for version in versions),
+        plans=(_proposed_part(ledger, version) for version in versions),
         last=last,
     )
 
 
-def _proposed_part(ledger: Ledger, version: int, key: bytes | None) -> ProposedPart:
-    votes, why = ledger.votes(version, key), ""
+def _proposed_part(ledger: Ledger, version: int) -> ProposedPart:
+    votes, why = ledger.votes(version), ""
     try:
-        logged = ledger.logged_decision(version, key)
+        logged = ledger.logged_decision(version)
     except DecisionError as error:
         logged, why = None, str(error)
     against = [(rank, vote) for rank, vote in votes.items() if not vote.yes]
@@ -407,7 +397,7 @@ def wait_for_decision(controller: Controller, version: int) -> Decision:
         for decision in controller.step():
             if decision.version == version:
                 return decision
-        logged = controller.ledger.logged_decision(version, controller.key)
+        logged = controller.ledger.logged_decision(version)
         if logged is not None:  # another coordinator has already decided, and announces it
             return Decision(version, logged == b"commit")
         time.sleep(POLL_S)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sccl.core.files.disk import write_bytes_atomically
+from sccl.core.files.outputs import copy_fields
 from sccl.torch_backend.jobs.controller import (
     COSTS_FILE,
     PLAN_FILE,
@@ -40,16 +41,8 @@ def main(folder: str, seconds: float) -> None:
     if (place / COSTS_FILE).exists():
         table = load_cost_table(place / COSTS_FILE)
         fabric = measured_fabric(plan, parse_script(content, PLAN_FILE), table)
-    settings = PlanSettings(
-        search="sgs",
-        seconds=seconds,
-        seed=plan.seed,
-        max_motifs=plan.max_motifs,
-        memory_bytes=plan.memory_bytes,
-        bitwise=plan.bitwise,
-        planner=build_motif_planner(seed=plan.seed),
-        merge_bytes=plan.merge_bytes,
-    )
+    planner = build_motif_planner(seed=plan.seed)
+    settings = copy_fields(PlanSettings, plan, search="sgs", seconds=seconds, planner=planner)
     planned = plan_training(
         plan.input_workload, fabric or plan.fabric, settings, lambda *_: None, lambda: None
     )

@@ -16,16 +16,13 @@ from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import FileText
 from sccl.errors import InputError, ScclWarning, ToolError
 from sccl.runtime.command_sessions import run_session
-from sccl.torch_backend.script import format_script
+from sccl.torch_backend.script import CLAIMED_SUFFIX, RECORD, SCRIPT, format_script
 from sccl.training.files.workload_shapes import WorkloadWire
 from sccl.training.files.workloads import workload_to_wire
 from sccl.training.traces import TraceHints
 from sccl.training.workload_outputs import ImportedWorkload, import_workload
 
 _STDERR = 2
-
-RECORD, SCRIPT, CLAIMED_SUFFIX = "SCCL_RECORD", "SCCL_SCRIPT", ".taken"
-"""Copies of the constants of :mod:`sccl.torch_backend.session`, whose import needs torch."""
 
 _BACKEND_HINT = (
     "call init_process_group('sccl') in it, and import sccl.torch if torch loads no extensions by "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
-from sccl.core.files.outputs import build_output
+from sccl.core.files.outputs import build_output, copy_fields
 from sccl.core.files.topologies import topology_from_wire, topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
@@ -44,8 +44,9 @@ def fabric_from_wire(wire: FabricWire, where: str, named: TopologyResolver) -> F
     """
     try:
         channels = [_channel(c, f"{where}, channel {c.name!r}", named) for c in wire.channels]
-        return Fabric(
-            name=wire.name,
+        return copy_fields(
+            Fabric,
+            wire,
             channels=tuple(channels),
             shared=tuple(
                 SharedBudget(
@@ -53,7 +54,6 @@ def fabric_from_wire(wire: FabricWire, where: str, named: TopologyResolver) -> F
                 )
                 for b in wire.shared
             ),
-            source=wire.source,
         )
     except FormatError:
         raise
@@ -62,17 +62,10 @@ def fabric_from_wire(wire: FabricWire, where: str, named: TopologyResolver) -> F
 
 
 def _channel(wire: ChannelWire, where: str, named: TopologyResolver) -> Channel:
-    topology = wire.topology
-    return Channel(
-        name=wire.name,
-        topology=named(topology)
-        if isinstance(topology, str)
-        else topology_from_wire(topology, where),
-        streams=wire.streams,
-        launch_us=wire.launch_us,
-        slowdown=wire.slowdown,
-        incast=tuple(Incast(r.senders, r.from_bytes, r.efficiency) for r in wire.incast),
-    )
+    machine = wire.topology
+    topology = named(machine) if isinstance(machine, str) else topology_from_wire(machine, where)
+    incast = tuple(copy_fields(Incast, row) for row in wire.incast)
+    return copy_fields(Channel, wire, topology=topology, incast=incast)
 
 
 def fabric_to_wire(fabric: Fabric) -> FabricWire:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import has_valid_digest, parse
-from sccl.core.files.outputs import build_output
+from sccl.core.files.outputs import build_output, copy_fields
 from sccl.errors import FormatError, ParameterError
 from sccl.training.files.fabrics import TopologyResolver, fabric_from_wire, fabric_to_wire
 from sccl.training.files.training_plan_shapes import (
@@ -73,22 +73,13 @@ def training_plan_from_wire(
         workload = merge_collectives(original, wire.merges)
     except ParameterError as error:
         raise FormatError(f"{where}: merges: {error}") from error
-    return TrainingPlan(
+    return copy_fields(
+        TrainingPlan,
+        wire,
         workload=workload,
         fabric=fabric_from_wire(wire.fabric, where, named),
         options=tuple((op.op, options[op.option]) for op in wire.ops),
         order=tuple(Issue(*row) for row in wire.order),
-        period_ns=wire.period_ns,
-        bound_ns=wire.bound_ns,
-        binding=wire.binding,
-        search=wire.search,
-        seed=wire.seed,
-        memory_bytes=wire.memory_bytes,
-        costs=wire.costs,
-        max_motifs=wire.max_motifs,
-        bitwise=wire.bitwise,
-        planned_by=wire.planned_by,
-        merge_bytes=wire.merge_bytes,
         unmerged_workload=original if wire.merges else None,
     )
 
@@ -215,7 +206,9 @@ def load_offered_options(path: Path, named: TopologyResolver) -> OfferedOptions:
         )
     options = [option_from_wire(row, f"{where}, option {k}") for k, row in enumerate(wire.options)]
     refused = [RefusedRecipe(row.recipe, row.why) for row in wire.refused]
-    return OfferedOptions(
+    return copy_fields(
+        OfferedOptions,
+        wire,
         workload=workload,
         fabric=fabric_from_wire(wire.fabric, where, named),
         options=tuple(
@@ -230,11 +223,6 @@ def load_offered_options(path: Path, named: TopologyResolver) -> OfferedOptions:
                 refused, row.refused, f"{where}, {row.op!r:.60}: refused recipe"
             )
         ),
-        seed=wire.seed,
-        costs=wire.costs,
-        max_motifs=wire.max_motifs,
-        bitwise=wire.bitwise,
-        planned_by=wire.planned_by,
     )
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from sccl.core.files.disk import read_text
 from sccl.core.files.json_text import parse
-from sccl.core.files.outputs import build_output
+from sccl.core.files.outputs import build_output, copy_fields
 from sccl.errors import FormatError, ParameterError
 from sccl.training.files.workload_shapes import (
     CommOpWire,
@@ -56,29 +54,19 @@ def workload_from_wire(wire: WorkloadWire, where: str) -> Workload:
         FormatError: It is inconsistent.
     """
     try:
-        return Workload(
-            name=wire.name,
-            ranks=wire.ranks,
+        return copy_fields(
+            Workload,
+            wire,
             roles=tuple(Role(role.name, role.ranks) for role in wire.roles),
-            ops=tuple(_op(op) for op in wire.ops),
+            ops=tuple(
+                copy_fields(ComputeOp if isinstance(op, ComputeOpWire) else CommOp, op)
+                for op in wire.ops
+            ),
             deps=tuple(Dependency(dep.before, dep.after, dep.lag) for dep in wire.deps),
             submits=tuple(_program(program) for program in wire.submits),
-            iteration_us=wire.iteration_us,
-            source=wire.source,
-            left_out_us=wire.left_out_us,
         )
     except ParameterError as error:
         raise FormatError(f"{where}: {error}") from error
-
-
-def _op(wire: ComputeOpWire | CommOpWire) -> ComputeOp | CommOp:
-    """Return an operation, whose fields have the names of its shape.
-
-    Raises:
-        ParameterError: It is inconsistent.
-    """
-    fields = msgspec.structs.asdict(wire)
-    return ComputeOp(**fields) if isinstance(wire, ComputeOpWire) else CommOp(**fields)
 
 
 def _program(wire: HostProgramWire) -> HostProgram:
@@ -92,5 +80,6 @@ def workload_to_wire(workload: Workload) -> WorkloadWire:
 
 
 def _op_to_wire(op: ComputeOp | CommOp) -> ComputeOpWire | CommOpWire:
-    shape = ComputeOpWire if isinstance(op, ComputeOp) else CommOpWire
-    return shape(**{name: getattr(op, name) for name in shape.__struct_fields__})
+    if isinstance(op, ComputeOp):
+        return build_output(ComputeOpWire, op)
+    return build_output(CommOpWire, op)

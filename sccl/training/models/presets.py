@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sccl.errors import unknown_name
 
@@ -33,8 +34,7 @@ _MLP = 0.7
 _MLP_PEAK = {"efficiency": _MLP, "tflops": 15.0}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Table2:
+class _Table2(NamedTuple):
     """A model of SYNDICATE's Table 2.
 
     Attributes:
@@ -60,17 +60,26 @@ class _Table2:
     zero: int = 0
 
 
+_TABLE_2 = {
+    "A1": _Table2(512, 89, 68, 27, (26, 914), 256, (9, 2157), (17, 256)),
+    "A2": _Table2(1024, 638, 93, 15, (20, 3375), 1024, (13, 4917), (7, 512)),
+    "A3": _Table2(512, 784, 231, 17, (26, 3210), 1024, (16, 4896), (10, 512)),
+    "A4": _Table2(4096, 60, 72, 49, (43, 682), 1024, (19, 1220), (24, 256), zero=3),
+}
+
+
 def _dlrm_preset(name: str, row: _Table2) -> Preset:
     (count, width), (count_top, width_top) = row.bottom, row.top
     layers, mean = row.layers
     products = 2 * (count * width**2 + count_top * width_top**2) / 1e6
     sharding = ", its perceptrons under FSDP" if row.zero else ""
+    magnitude = "100s" if row.tables < 1000 else "1000s"
     about = (
         f"SYNDICATE's model {name}{sharding} (Table 2: batch {row.batch}, rows of "
         f"{row.dimension}, pooling {row.pooling}, {layers} layers of mean width {mean}, "
         f"{row.mflops:g} MFLOPs per sample). {_TESTBED.format(efficiency=_MLP)}; batch per GPU, "
         f"on 128 GPUs; MFLOPs of the forward pass; {row.tables} tables ('about "
-        f"{_table_count_text(row.tables)}'); the bottom perceptron has {count} layers of width "
+        f"{magnitude}'); the bottom perceptron has {count} layers of width "
         f"{width}, the top one {count_top} of width {width_top}, which gives this mean and "
         f"{products:.1f} MFLOPs; the rest combines rows and dense features; rows are sent in 32 "
         "bits"
@@ -88,10 +97,6 @@ def _dlrm_preset(name: str, row: _Table2) -> Preset:
         **_MLP_PEAK,
     }
     return Preset(name, "dlrm", parameters, about)
-
-
-def _table_count_text(tables: int) -> str:
-    return "100s" if tables < 1000 else "1000s"
 
 
 _XLM_R_XL = Preset(
@@ -158,59 +163,7 @@ _MOE_ABOUT = (
 )
 
 _PRESET_LIST = (
-    _dlrm_preset(
-        "A1",
-        _Table2(
-            batch=512,
-            mflops=89,
-            dimension=68,
-            pooling=27,
-            layers=(26, 914),
-            tables=256,
-            bottom=(9, 2157),
-            top=(17, 256),
-        ),
-    ),
-    _dlrm_preset(
-        "A2",
-        _Table2(
-            batch=1024,
-            mflops=638,
-            dimension=93,
-            pooling=15,
-            layers=(20, 3375),
-            tables=1024,
-            bottom=(13, 4917),
-            top=(7, 512),
-        ),
-    ),
-    _dlrm_preset(
-        "A3",
-        _Table2(
-            batch=512,
-            mflops=784,
-            dimension=231,
-            pooling=17,
-            layers=(26, 3210),
-            tables=1024,
-            bottom=(16, 4896),
-            top=(10, 512),
-        ),
-    ),
-    _dlrm_preset(
-        "A4",
-        _Table2(
-            batch=4096,
-            mflops=60,
-            dimension=72,
-            pooling=49,
-            layers=(43, 682),
-            tables=1024,
-            bottom=(19, 1220),
-            top=(24, 256),
-            zero=3,
-        ),
-    ),
+    *(_dlrm_preset(name, row) for name, row in _TABLE_2.items()),
     _XLM_R_XL,
     _REGNETZ,
     *(

@@ -34,7 +34,7 @@ from sccl.training.options.fabric_resources import (
 )
 from sccl.training.options.measured_costs import COMPLEMENT_SEPARATOR
 from sccl.training.options.motif_costs import MotifCost, MotifPlanner
-from sccl.training.options.option_enumeration import OptionEnumerator, OptionSettings
+from sccl.training.options.option_enumeration import OptionEnumerator, OptionSettings, fastest
 from sccl.training.types.fabric import Fabric
 from sccl.training.types.motif import Motif
 from sccl.training.types.training_plan import Option, OptionMotif, RefusedRecipe
@@ -322,21 +322,11 @@ def _complementary_candidate(  # noqa: PLR0913, PLR0917 - independent inputs
             *(carrier for carrier in CARRIERS if motif.collective in carrier.collectives),
             planner,
         ]
-        results, refused = list[tuple[int, str, MotifCost]](), list[InputError]()
-        for candidate in candidates:
-            try:
-                cost = finder.costs.complementary_cost(
-                    motif, candidate, ITEM_BYTES[op.dtype], spare
-                )
-            except InputError as error:
-                refused.append(error)
-            else:
-                results.append(
-                    (spare.channel, f"{candidate.name}{COMPLEMENT_SEPARATOR}{said}", cost)
-                )
-        if not results:
-            raise refused[0]
-        return min(results, key=lambda row: row[2].ns)
+        size = ITEM_BYTES[op.dtype]
+        candidate, cost = fastest(
+            candidates, lambda by: finder.costs.complementary_cost(motif, by, size, spare)
+        )
+        return spare.channel, f"{candidate.name}{COMPLEMENT_SEPARATOR}{said}", cost
 
     try:
         return finder.carry_recipe(op, recipe, carry)

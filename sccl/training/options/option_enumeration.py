@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations, groupby, product
+from typing import TypeVar
 
 from sccl.core.sizes import ITEM_BYTES
 from sccl.core.topology import Topology
@@ -30,6 +31,8 @@ from sccl.training.types.fabric import Fabric
 from sccl.training.types.motif import Motif
 from sccl.training.types.training_plan import Option
 from sccl.training.types.workload_ops import CommOp
+
+CandidateT = TypeVar("CandidateT")
 
 CarryFunction = Callable[[Motif], tuple[int, str, MotifCost]]
 """Function from a motif to its channel, its carrier, and its cost."""
@@ -324,18 +327,31 @@ class OptionEnumerator:
     def _fastest_carrier(
         self, motif: Motif, channel: int, op: CommOp, among: Iterable[str | None] = _CARRIER_NAMES
     ) -> tuple[str, MotifCost]:
-        rows, refused = list[tuple[str, MotifCost]](), list[InputError]()
-        for carrier in CARRIERS:
-            if motif.collective in carrier.collectives and carrier.name in among:
-                try:
-                    cost = self.costs.carrier_cost(motif, channel, carrier, ITEM_BYTES[op.dtype])
-                except InputError as error:
-                    refused.append(error)
-                else:
-                    rows.append((carrier.name, cost))
-        if not rows:
-            raise refused[0]
-        return min(rows, key=lambda row: row[1].ns)
+        carriers = [c for c in CARRIERS if motif.collective in c.collectives and c.name in among]
+        size = ITEM_BYTES[op.dtype]
+        carrier, cost = fastest(
+            carriers, lambda carrier: self.costs.carrier_cost(motif, channel, carrier, size)
+        )
+        return carrier.name, cost
+
+
+def fastest(
+    candidates: Iterable[CandidateT], cost_of: Callable[[CandidateT], MotifCost]
+) -> tuple[CandidateT, MotifCost]:
+    """Return the candidate with the shortest duration, and its cost.
+
+    Raises:
+        InputError: No candidate has a cost. It has the reason of the first.
+    """
+    rows, refused = list[tuple[CandidateT, MotifCost]](), list[InputError]()
+    for candidate in candidates:
+        try:
+            rows.append((candidate, cost_of(candidate)))
+        except InputError as error:
+            refused.append(error)
+    if not rows:
+        raise refused[0]
+    return min(rows, key=lambda row: row[1].ns)
 
 
 def motif_of(op: CommOp) -> Motif | None:

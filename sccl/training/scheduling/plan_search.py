@@ -13,15 +13,15 @@ confirms it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from sccl.core.bound import Bound, Measure
 from sccl.errors import ParameterError
 from sccl.solvers.effort import UNIT_S, Effort, EffortMeter
-from sccl.training.bounds.step_bounds import FinishBound, FinishProof, finish_lower_bound
+from sccl.training.bounds.step_bounds import finish_lower_bound
 from sccl.training.scheduling.cpsat_models import solve_period, solve_period_by_choice, solve_step
 from sccl.training.scheduling.search_strategies import (
+    FinishCallback,
     PlanFilter,
     all_choices,
     fastest_options,
@@ -102,17 +102,9 @@ def search_cyclic_plans(  # noqa: PLR0913, PLR0917 - independent inputs
         each = left / min(MAX_WINDOWS, len(begun))
         proposals, units = serial_proposals_in(window.step, each), min(EFFORT_UNITS, each / UNIT_S)
         kept = partial(_record_window_plan, best, window, target)
-        result = search_step_plan(
-            window.step, proposals, seed, lambda ticks, _: nearing(ticks), kept, units
-        )
-        ended.append(
-            (
-                best.record_plan(window.to_cyclic_plan(result.plan)),
-                number,
-                window,
-                result.plan.options,
-            )
-        )
+        plan = search_step_plan(window.step, proposals, seed, nearing, kept, units)
+        period = best.record_plan(window.to_cyclic_plan(plan))
+        ended.append((period, number, window, plan.options))
     if not small and best.period > target:
         _, _, window, options = min(ended, key=lambda row: row[:2])
         _search_order(best, window, options, _ORDER_SHARE * seconds, seed, target)
@@ -191,43 +183,20 @@ finds no plan in 80 s.
 EFFORT_UNITS = 1.0
 """Largest budget for CP-SAT."""
 
-GapCallback = Callable[[int, int], None]
-"""Function that receives the best completion time and the lower bound, in ticks."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
-    """A plan, and a lower bound.
-
-    Attributes:
-        plan: Best plan.
-        finish: Completion time of the plan, in ticks.
-        bound: Lower bound in ticks. It equals ``finish`` if CP-SAT proves optimality.
-    """
-
-    plan: StepPlan
-    finish: int
-    bound: FinishBound
-
-    @property
-    def proved(self) -> bool:
-        """Return whether the plan is optimal."""
-        return self.finish <= self.bound.value
-
 
 def search_step_plan(  # noqa: PLR0913, PLR0917 - independent inputs
     problem: StepProblem,
     proposals: int,
     seed: int = 0,
-    notify: GapCallback = lambda _finish, _bound: None,
+    on_progress: FinishCallback = lambda _: None,
     kept: PlanFilter = lambda _: False,
     units: float = EFFORT_UNITS,
-) -> PlannedStep:
+) -> StepPlan:
     """Return the best plan by annealing, then by CP-SAT if the step is small.
 
     Args:
         proposals: Number of proposals of annealing.
-        notify: Function that receives each improvement.
+        on_progress: Function that receives the best completion time, in ticks.
         kept: Function that receives better plans, from time to time and on interrupts, and returns
             whether to stop.
         units: Budget of CP-SAT.
@@ -235,20 +204,13 @@ def search_step_plan(  # noqa: PLR0913, PLR0917 - independent inputs
     Raises:
         KeyboardInterrupt: The user interrupted.
     """
-    bound = finish_lower_bound(problem)
-    plan = search_by_annealing(
-        problem, proposals, seed, bound.value, lambda ticks: notify(ticks, bound.value), kept
-    )
-    finish = plan.finish(problem)
+    bound = finish_lower_bound(problem).value
+    plan = search_by_annealing(problem, proposals, seed, bound, on_progress, kept)
     motifs = sum(len(option.motifs) for op in problem.ops for option in op.options)
-    if finish > bound.value and motifs <= MAX_CPSAT_MOTIFS and not kept(plan):
-        result = solve_step(problem, Effort(seed=seed, units=units), plan)
-        if result.plan is not None:
-            plan, finish = result.plan, result.plan.finish(problem)
-        if result.proved:
-            bound = Bound(Measure.TICKS, finish, FinishProof("search"))
-        notify(finish, bound.value)
-    return PlannedStep(plan, finish, bound)
+    if plan.finish(problem) > bound and motifs <= MAX_CPSAT_MOTIFS and not kept(plan):
+        plan = solve_step(problem, Effort(seed=seed, units=units), plan).plan or plan
+        on_progress(plan.finish(problem))
+    return plan
 
 
 MAX_CPSAT_ONLY_MOTIFS = 4 * MAX_CPSAT_MOTIFS

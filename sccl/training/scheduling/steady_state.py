@@ -33,7 +33,6 @@ from sccl.training.scheduling.step_problem import (
     StepPlan,
     StepProblem,
     WaitArrays,
-    motifs_in_order,
 )
 
 _WINDOWS = 24
@@ -51,7 +50,6 @@ class SteadyState:
         steady: Whether repetition was observed. Otherwise the period is measured over the second
             half of the windows.
         window: First window of the cycle.
-        cycle: Number of windows in the cycle.
         starts: Start ticks, shape (windows, places in the order). -1: the motif would belong to an
             iteration before the first.
     """
@@ -59,17 +57,7 @@ class SteadyState:
     period: int
     steady: bool
     window: int
-    cycle: int
     starts: IntArray
-
-    def finish(self, problem: CyclicProblem, plan: CyclicPlan, iterations: int = 2) -> int:
-        """Return the tick by which the first iterations have ended."""
-        motifs = motifs_in_order(problem.step, plan)
-        return max(
-            int(self.starts[iteration - shift + max(plan.shifts), place]) + motif.ticks
-            for iteration in range(iterations)
-            for place, (shift, motif) in enumerate(zip(plan.shifts, motifs, strict=True))
-        )
 
 
 def find_steady_state(problem: CyclicProblem, plan: CyclicPlan) -> SteadyState:
@@ -86,7 +74,7 @@ def find_steady_state(problem: CyclicProblem, plan: CyclicPlan) -> SteadyState:
         if windows >= max(_MAX_WINDOWS, 4 * back):
             half = windows // 2
             period = -(-int((starts[-1] - starts[half - 1]).max()) // (windows - half))
-            return SteadyState(period, steady=False, window=half, cycle=1, starts=starts)
+            return SteadyState(period, steady=False, window=half, starts=starts)
         windows *= 4
 
 
@@ -104,7 +92,7 @@ def _detect_cycle(starts: IntArray, back: int, cycle: int, apart: IntArray) -> S
     if shown < back + cycle:
         return None
     period = -(-int(later[-1].max()) // cycle)
-    return SteadyState(period, steady=True, window=len(matches) - shown, cycle=cycle, starts=starts)
+    return SteadyState(period, steady=True, window=len(matches) - shown, starts=starts)
 
 
 class _WindowArrays(NamedTuple):

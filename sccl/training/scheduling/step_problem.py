@@ -406,11 +406,6 @@ class CyclicPlan:
     shifts: tuple[int, ...]
 
 
-def motifs_in_order(step: StepProblem, plan: CyclicPlan) -> list[StepMotif]:
-    """Return the motifs that a plan issues, in its order."""
-    return [step.ops[op].options[plan.options[op]].motifs[motif] for op, motif in plan.order]
-
-
 def find_cyclic_plan_fault(problem: CyclicProblem, plan: CyclicPlan) -> str:
     """Return the first violation of a plan. Empty: the plan is valid and never deadlocks."""
     return _find_choice_fault(problem.step, plan) or _find_order_fault(problem, plan)

@@ -12,6 +12,7 @@ from sccl.core.files.disk import check_nonblank, is_folder, open_for_reading, re
 from sccl.core.formatting import format_count
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.training.traces.readers import MAX_BYTES
+from sccl.training.traces.readers.common.contract import list_names
 
 _ARCHIVE = b"ustar"
 """Bytes of a tar archive at offset 257."""
@@ -69,9 +70,8 @@ def _report_skipped(
     skipped = [name for name in names if not name.rpartition("/")[2].startswith(".")]
     if not skipped or on_skipped is None:
         return
-    shown = ", ".join(f"{name!a:.62}"[1:-1] for name in skipped[:_MAX_SHOWN])
-    more = f" and {len(skipped) - _MAX_SHOWN} more" if len(skipped) > _MAX_SHOWN else ""
-    on_skipped(f"{path}: {format_count(len(skipped), 'file')} without traces: {shown}{more}")
+    count = format_count(len(skipped), "file")
+    on_skipped(f"{path}: {count} without traces: {list_names(skipped, _MAX_SHOWN)}")
 
 
 def _read_stream(stream: IO[bytes], where: str) -> bytes:

@@ -14,26 +14,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.errors import FormatError, ParameterError, ScclError
-from sccl.torch_backend.control import (
-    Coordinator,
-    Decision,
-    Follower,
-    Ledger,
-    Listener,
-    MemoryJobStore,
-    RankState,
-    RankVote,
+from sccl.torch_backend.control.coordinator import Coordinator, Decision
+from sccl.torch_backend.control.follower import Follower, Listener
+from sccl.torch_backend.control.job_stores import (
     RemoteJobStore,
     StoreError,
     TorchJobStore,
-    announce,
     connect_store,
+    parse_address,
+)
+from sccl.torch_backend.control.ledger import (
+    MAX_BYTES,
+    BlobHead,
+    Ledger,
+    RankVote,
+    announce,
     current_ledger,
     describe_job,
+    parse_head,
     read_key,
+    seal,
+    unseal,
 )
-from sccl.torch_backend.control.job_stores import parse_address
-from sccl.torch_backend.control.ledger import MAX_BYTES, BlobHead, parse_head, seal, unseal
+from sccl.torch_backend.control.transitions import RankState
+from tests.kit.memory_store import MemoryJobStore
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S
@@ -129,10 +133,10 @@ class Job:
 
     def __init__(self, key: bytes | None = None, log: Path | None = None) -> None:
         self.store = MemoryJobStore()
-        self.ledger = announce(self.store, describe_job("run/1", 0, 2))
+        self.ledger = announce(self.store, describe_job("run/1", 0, 2), key)
         self.now = 0.0
         self.key, self.log = key, log
-        self.followers = [Follower(self.ledger, rank, self.fit, key) for rank in range(2)]
+        self.followers = [Follower(self.ledger, rank, self.fit) for rank in range(2)]
         self.coordinator = self.successor()
 
     @staticmethod
@@ -142,13 +146,8 @@ class Job:
         return content.decode()
 
     def successor(self) -> Coordinator:
-        return Coordinator(
-            current_ledger(self.store),
-            lambda: self.now,
-            audit_file=self.log,
-            key=self.key,
-            deadline_s=5,
-        )
+        ledger = current_ledger(self.store, self.key)
+        return Coordinator(ledger, lambda: self.now, audit_file=self.log, deadline_s=5)
 
     def listen(self) -> None:
         for follower in self.followers:
@@ -164,7 +163,6 @@ def test_plan_that_all_can_run_becomes_active() -> None:
     assert job.agree() == {None}
     assert job.coordinator.propose(b"good 1") == 1
     assert job.coordinator.advance() == []
-    assert job.coordinator.open_versions() == [1]
     job.listen()
     assert job.agree() == {None}  # they have voted, and nothing is decided
     assert job.coordinator.advance() == [Decision(1, committed=True)]
@@ -181,7 +179,6 @@ def test_plan_that_all_can_run_becomes_active() -> None:
     assert job.agree() == {"good 2"}
     assert job.followers[0].states() == {1: RankState.PAST, 2: RankState.ACTIVE}
     assert job.coordinator.advance() == []
-    assert job.coordinator.open_versions() == []
 
 
 def test_plan_that_one_refuses_is_aborted_with_its_reason(tmp_path: Path) -> None:
@@ -280,21 +277,21 @@ def test_votes_and_decisions_count_only_with_a_signature_for_their_plan() -> Non
     for rank in range(2):
         job.store.set(f"{under}/vote/1/{rank}", b"yes")
     assert job.coordinator.advance() == []
-    assert job.ledger.votes(1, KEY) == {}
+    assert job.ledger.votes(1) == {}
     job.listen()
     job.store.set(f"{under}/vote/1/1", job.store.get(f"{under}/vote/1/0") or b"")
-    assert set(job.ledger.votes(1, KEY)) == {0}  # the vote of one rank is none of another
-    job.ledger.write_vote(1, 1, RankVote(yes=True), "0" * 64, KEY)
-    assert set(job.ledger.votes(1, KEY)) == {0}  # nor is one for another plan
+    assert set(job.ledger.votes(1)) == {0}  # the vote of one rank is none of another
+    job.ledger.write_vote(1, 1, RankVote(yes=True), "0" * 64)
+    assert set(job.ledger.votes(1)) == {0}  # nor is one for another plan
     for content in (b"commit", b"commit\n" + b"0" * 64):
         job.store.set(f"{under}/told/1", content)
         with pytest.raises(StoreError, match=r"b'commit.*signed with the key of SCCL_PLAN_KEY"):
             job.listen()
-    job.ledger.announce_decision(1, b"commit", "0" * 64, KEY)
+    job.ledger.announce_decision(1, b"commit", "0" * 64)
     with pytest.raises(StoreError, match="for this plan"):
         job.listen()
     assert job.agree() == {None}
-    job.ledger.announce_decision(1, b"commit", job.ledger.plan_digest(1, KEY), KEY)
+    job.ledger.announce_decision(1, b"commit", job.ledger.plan_digest(1))
     job.listen()
     assert job.agree() == {"good"}
 
@@ -309,7 +306,7 @@ def test_coordinator_gives_up_a_plan_with_a_forged_decision_and_goes_on_with_oth
     assert (forged.version, forged.committed) == (1, False)
     assert "signed with the key of SCCL_PLAN_KEY" in forged.why
     assert committed == Decision(2, committed=True)
-    assert (job.coordinator.open_versions(), job.coordinator.advance()) == ([], [])
+    assert job.coordinator.advance() == []
     job.listen()
     assert job.agree() == {"good 2"}
 
@@ -340,7 +337,7 @@ def test_rank_that_cannot_agree_goes_on_and_so_do_all() -> None:
 
     followers = [fits(rank) for rank in range(2)]
     for content in (b"one", b"two", b"one"):
-        ledger.write_plan(content, None)
+        ledger.write_plan(content)
     for version in (1, 2):
         ledger.announce_decision(version, b"commit")
     for follower in followers:
@@ -355,7 +352,7 @@ def test_ranks_that_read_different_plans_of_one_version_keep_theirs() -> None:
     followers = []
     for rank, store in enumerate(stores):
         ledger = announce(store, describe_job("run", 0, 2))
-        ledger.write_plan(b"good %d" % rank, None)
+        ledger.write_plan(b"good %d" % rank)
         ledger.announce_decision(1, b"commit")
         followers.append(Follower(ledger, rank, Job.fit))
         followers[-1].listen()
@@ -602,14 +599,14 @@ def test_plan_of_which_it_is_not_known_yet_is_verified_again() -> None:
 
 def test_job_says_what_it_was_started_under() -> None:
     store = MemoryJobStore()
-    ledger = announce(store, describe_job("run", 3, 2, "a plan", "a workload"))
+    ledger = announce(store, describe_job("run", 3, 2, "a plan", "a workload"), KEY)
     assert current_ledger(store).job == ledger.job
     assert not ledger.is_watched()
     ledger.mark_watched()
     assert current_ledger(store).is_watched()
     assert not ledger.has_plan(0)
-    ledger.write_initial_plan(b"plan", KEY)
-    assert (ledger.read_plan(0, KEY), ledger.latest_version()) == (b"plan", 0)
+    ledger.write_initial_plan(b"plan")
+    assert (ledger.read_plan(0), ledger.latest_version()) == (b"plan", 0)
     assert ledger.lane_prefix(1) != ledger.lane_prefix(2)
 
 

@@ -13,17 +13,15 @@ import pytest
 from sccl.cli.doctor.schema import schema_of_kind
 from sccl.cli.train import control as verb
 from sccl.errors import FormatError, ScclError, ToolError
-from sccl.torch_backend.control import (
-    Follower,
+from sccl.torch_backend.control.feedback import (
+    CONSECUTIVE_ITERATIONS,
+    WARM_UP,
     IterationReport,
-    Ledger,
-    MemoryJobStore,
     MotifTime,
-    announce,
-    describe_job,
     encode_report,
 )
-from sccl.torch_backend.control.feedback import CONSECUTIVE_ITERATIONS, WARM_UP
+from sccl.torch_backend.control.follower import Follower
+from sccl.torch_backend.control.ledger import Ledger, announce, describe_job
 from sccl.torch_backend.jobs.controller import (
     Controller,
     ControlSettings,
@@ -35,6 +33,7 @@ from sccl.torch_backend.jobs.controller import (
 from sccl.torch_backend.script import format_script, parse_script
 from sccl.training.types.training_plan import TrainingPlan
 from tests.kit.commands import sccl
+from tests.kit.memory_store import MemoryJobStore
 from tests.kit.switching_world import least_of
 from tests.kit.training_plans import plan_file, prefetching_plan
 
@@ -195,7 +194,7 @@ def test_job_is_taken_back_to_what_it_was_started_under() -> None:
             job.followers = [Follower(job.ledger, rank, lambda c, _: c) for rank in range(2)]
             job.controller.step()
             assert job.ledger.is_watched()
-            job.ledger.write_initial_plan(started, None)
+            job.ledger.write_initial_plan(started)
         job.iterate(NEEDED, CLAIMED_US)
         other = encode_plan(claiming(CLAIMED_US * 0.9))
         job.controller.propose(other)

@@ -8,23 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.torch_backend.control import (
+from sccl.torch_backend.control.feedback import (
+    CONSECUTIVE_ITERATIONS,
+    WARM_UP,
     FeedbackReader,
     IterationReport,
     IterationSummary,
-    Ledger,
-    MemoryJobStore,
     MotifTime,
     ReplanDecision,
     ReplanPolicy,
-    announce,
-    describe_job,
     encode_report,
     merge_times,
 )
-from sccl.torch_backend.control.feedback import CONSECUTIVE_ITERATIONS, WARM_UP
-from sccl.torch_backend.control.ledger import RING
+from sccl.torch_backend.control.ledger import RING, Ledger, announce, describe_job
 from sccl.training.options.measured_costs import parse_cost_table
+from tests.kit.memory_store import MemoryJobStore
 
 
 def ledger() -> Ledger:
@@ -93,8 +91,9 @@ def test_costs_are_medians_of_the_last_times_and_can_be_planned_by() -> None:
         f"allreduce,fast ring,4,4096,{median(1000.0 + k for k in range(30, 50))}",
     ]
     assert parse_cost_table(text, "x").rows[("allreduce", "fast ring", 4)] == ((4096, 1039.5),)
-    times = [MotifTime(**alike, us=us) for us in (3.0, 1.0, 2.0)]  # type: ignore[arg-type]
-    assert merge_times(times) == (times[2],)
+    key = ("allreduce", "fast ring", 4, 4096)
+    median_time = MotifTime(**alike, us=2.0)  # type: ignore[arg-type]
+    assert merge_times((key, us) for us in (3.0, 1.0, 2.0)) == (median_time,)
 
 
 def fed(

@@ -22,8 +22,11 @@ from sccl.training.scheduling.plan_search import search_step_plan
 from sccl.training.scheduling.workload_problem import PlanningJob
 from sccl.training.types.training_plan import FULL_LOAD, Option
 from sccl.training.types.workload import Workload
-from sccl.training.validate.plan_bound import find_plan_bound_fault
-from sccl.training.validate.plan_faults import find_faults, find_step_plan_fault
+from sccl.training.validate.plan_faults import (
+    find_faults,
+    find_plan_bound_fault,
+    find_step_plan_fault,
+)
 from tests.kit.nightly import times
 from tests.kit.small_budgets import small_tacos_budget
 from tests.kit.workloads import calling, comm
@@ -58,7 +61,7 @@ def finish(machine: str, pair: tuple[str, str], size: int, more: int, *, beside:
     problem = PlanningJob(
         workload, find_options(workload, resolve_fabric(machine), asked).by_collective
     ).problem.step
-    best = search_step_plan(problem, 4000, 0).plan
+    best = search_step_plan(problem, 4000, 0)
     assert not find_step_plan_fault(problem, best)
     return best.finish(problem)
 

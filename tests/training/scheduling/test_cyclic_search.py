@@ -55,7 +55,13 @@ def test_windows_and_events_say_the_same(seed: int) -> None:
     written = training_plan(job, plan, found.period)
     timeline = simulate_timeline(written)
     assert (timeline.period_ns, timeline.is_steady) == (found.period, found.steady)
-    assert timeline.finish_ns() == found.finish(job.problem, plan)
+    motifs = [job.problem.step.ops[op].options[plan.options[op]].motifs[k] for op, k in plan.order]
+    ends = (
+        found.starts[iteration - shift + max(plan.shifts), place] + motif.ticks
+        for iteration in range(2)
+        for place, (shift, motif) in enumerate(zip(plan.shifts, motifs, strict=True))
+    )
+    assert timeline.finish_ns() == max(ends)
     assert find_faults(written, options=False) == ()
     longer = replace(written, period_ns=found.period + 1)
     assert find_faults(longer, options=False)[0].kind == "period"

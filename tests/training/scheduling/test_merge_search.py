@@ -30,8 +30,7 @@ from sccl.training.types.merges import merge_collectives, merged_id_rows
 from sccl.training.types.training_plan import TrainingPlan
 from sccl.training.types.workload import Workload
 from sccl.training.types.workload_ops import ComputeOp, Dependency, HostEvent, HostProgram, Role
-from sccl.training.validate.plan_bound import find_plan_bound_fault
-from sccl.training.validate.plan_faults import find_faults
+from sccl.training.validate.plan_faults import find_faults, find_plan_bound_fault
 from tests.kit.nightly import times
 from tests.kit.training import random_job
 from tests.kit.workloads import SUBMIT, WAIT, comm

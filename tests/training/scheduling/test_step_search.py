@@ -151,10 +151,9 @@ def test_joint_search_of_the_papers_example_is_better_than_order_and_options_alo
 @settings(max_examples=times(30))
 @given(steps(), st.integers(0, 99))
 def test_small_steps_are_planned_to_the_proved_best(problem: StepProblem, seed: int) -> None:
-    found = search_step_plan(problem, 50, seed)
-    assert find_step_plan_fault(problem, found.plan) == ""
-    assert found.proved
-    assert found.plan.finish(problem) == found.finish == found.bound.value == best_of(problem)
+    plan = search_step_plan(problem, 50, seed)
+    assert find_step_plan_fault(problem, plan) == ""
+    assert plan.finish(problem) == best_of(problem)
 
 
 def test_same_seed_gives_the_same_plan() -> None:

@@ -15,8 +15,7 @@ from sccl.training.options.measured_costs import COLUMNS, parse_cost_table
 from sccl.training.options.motif_costs import MotifCosts
 from sccl.training.planner import Planner, PlanSettings
 from sccl.training.types.training_plan import Option, OptionMotif, TrainingPlan
-from sccl.training.validate.plan_bound import find_plan_bound_fault
-from sccl.training.validate.plan_faults import find_faults
+from sccl.training.validate.plan_faults import find_faults, find_plan_bound_fault
 from tests.kit.training_plans import TABLE, layered_plan
 
 

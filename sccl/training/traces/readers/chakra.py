@@ -19,7 +19,6 @@ from sccl.training.traces.readers.common.chakra_nodes import (
     ChakraNode,
     is_json_of_chakra,
     is_node,
-    read_json_nodes,
     read_nodes,
 )
 from sccl.training.traces.readers.common.contract import (
@@ -32,6 +31,7 @@ from sccl.training.traces.readers.common.contract import (
     TracedCall,
     TracedWait,
     TraceEvent,
+    list_names,
 )
 from sccl.training.types.workload_ops import MAX_ELEMENTS, ROOTED
 
@@ -49,9 +49,6 @@ EXAMPLE = bytes.fromhex(
 _CALLS = (NodeKind.SEND, NodeKind.RECEIVE, NodeKind.COLLECTIVE)
 _MAX_DEPENDENCIES = 2**22
 """Largest total number of collectives that nodes depend on."""
-
-_MAX_SHOWN = 16
-"""Largest number of names of attributes in a line."""
 
 _THREAD = "main"
 _TEXT_WORKLOAD_PREFIX = "COMP_NODE_"
@@ -83,7 +80,7 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
     """
     wanted.find_index([], where)
     as_json = content.lstrip()[:1] in (b"{", b"[")
-    nodes = read_json_nodes(content, where) if as_json else read_nodes(content, where)
+    nodes = read_nodes(content, where, as_json=as_json)
     follows_control = not any(node.data for node in nodes.values())
     if follows_control:
         for node in nodes.values():  # in 2023 all dependencies were control dependencies
@@ -129,9 +126,7 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
 def _unused_fields(nodes: Mapping[int, ChakraNode], *, follows_control: bool) -> Iterator[str]:
     names = sorted({name for node in nodes.values() for name in node.unread})
     if names:
-        shown = ", ".join(f"{name!a:.62}"[1:-1] for name in names[:_MAX_SHOWN])
-        more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
-        yield f"attributes of nodes: {shown}{more}"
+        yield f"attributes of nodes: {list_names(names)}"
     kinds = sum(
         node.kind not in (*_CALLS, NodeKind.COMPUTE, NodeKind.METADATA) for node in nodes.values()
     )

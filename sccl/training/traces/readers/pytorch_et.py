@@ -9,7 +9,6 @@ number. Nodes of all threads are numbered in the order in which they began. Dura
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,9 +25,11 @@ from sccl.training.traces.readers.common.contract import (
     StepSelection,
     TracedCall,
     TracedWait,
+    list_names,
 )
 from sccl.training.traces.readers.common.torch_names import (
     COMM_NODE,
+    STEP,
     WAIT,
     check_group_size,
     dtype_of,
@@ -54,13 +55,10 @@ EXAMPLE = b"""{"schema": "1.0.1", "pid": 1, "nodes": [
 "inputs": [7, 0, 0, "wait", [], []]}]}
 """
 
-_STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
 _GROUPS = "## process_group:init ##"
 _STREAM = "device"
 _USED = frozenset({"tid", "op_schema", "in_msg_nelems", "dtype"})
 """Used attributes of calls. Other data come from the inputs."""
-_MAX_SHOWN = 16
-"""Largest number of names of attributes in a line."""
 _SENDS_SUFFIX = "/sends"
 _SEND_REQUEST_OFFSET = 2**62
 _NO_RAW = msgspec.Raw(b"")
@@ -126,7 +124,7 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
         InputError: The content is not such a trace, is truncated, or has no such step.
     """
     nodes = _read_nodes(content, where)
-    marks = [(int(match[1]), n) for n in nodes if (match := _STEP.search(n.name))]
+    marks = [(int(match[1]), n) for n in nodes if (match := STEP.search(n.name))]
     place = wanted.find_index([number for number, _ in marks], where)
     groups = _process_groups(nodes, where)
     taken = nodes
@@ -167,11 +165,8 @@ def read(content: bytes, where: str, wanted: StepSelection) -> RankTrace:
 
 def _unused_fields(nodes: list[_Node]) -> Iterator[str]:
     names = {attr.name for node in nodes if node.name == COMM_NODE for attr in node.attrs}
-    if names - _USED:
-        shown = sorted(names - _USED)
-        more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
-        listed = ", ".join(f"{name!a:.62}"[1:-1] for name in shown[:_MAX_SHOWN])
-        yield f"attributes of {COMM_NODE}: {listed}{more}"
+    if unused := sorted(names - _USED):
+        yield f"attributes of {COMM_NODE}: {list_names(unused)}"
 
 
 def _first_thread(events: list[TracedCall | TracedWait | Kernel]) -> str:

@@ -71,24 +71,30 @@ def is_node(record: Any) -> bool:
     return bool(record.HasField("type") and 1 <= record.type <= 16)
 
 
-def read_nodes(content: bytes, where: str) -> dict[int, ChakraNode]:
-    """Return the nodes of a file of records, by number.
+def read_nodes(content: bytes, where: str, *, as_json: bool = False) -> dict[int, ChakraNode]:
+    """Return the nodes of a file of records, or of a JSON trace, by number.
 
     Raises:
-        FormatError: The file is truncated, or not such a file.
+        FormatError: The file is truncated or invalid.
         TooLargeError: The file has too many nodes.
     """
     nodes: dict[int, ChakraNode] = {}
-    for number, record in enumerate(read_records(content, where)):
-        if number > MAX_EVENTS:
+    for at, node in (_json_nodes if as_json else _record_nodes)(content, where):
+        if len(nodes) > MAX_EVENTS:
             raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
-        if not number and not is_node(record):
-            continue  # the version, and other metadata
-        node = _read_node(record, f"{where}, record {number}")
+        if node.micros > MAX_OP_US:
+            raise FormatError(f"{at}: it takes {node.micros} us, expected up to {MAX_OP_US:g}")
         if node.number in nodes:
-            raise FormatError(f"{where}, record {number}: node {node.number} is there twice")
+            raise FormatError(f"{at}: node {node.number} is there twice")
         nodes[node.number] = node
     return nodes
+
+
+def _record_nodes(content: bytes, where: str) -> Iterator[tuple[str, ChakraNode]]:
+    for number, record in enumerate(read_records(content, where)):
+        if number or is_node(record):  # the first may be the version, and other metadata
+            at = f"{where}, record {number}"
+            yield at, _read_node(record, at)
 
 
 def _read_node(record: Any, where: str) -> ChakraNode:
@@ -104,7 +110,6 @@ def _read_node(record: Any, where: str) -> ChakraNode:
     for attribute in record.attr:
         if name := attribute.name.decode(errors="replace"):
             add_attribute(node, name, _attribute_value(attribute), where)
-    check_micros(node, where)
     return node
 
 
@@ -152,16 +157,6 @@ def add_attribute(node: ChakraNode, name: str, value: object, where: str) -> Non
         node.unread.add(name[:60])
 
 
-def check_micros(node: ChakraNode, where: str) -> None:
-    """Check that the duration of a node is within the limit of workloads.
-
-    Raises:
-        FormatError: The duration exceeds the limit.
-    """
-    if node.micros > MAX_OP_US:
-        raise FormatError(f"{where}: it takes {node.micros} us, expected up to {MAX_OP_US:g}")
-
-
 _GRAPH = "workload_graph"
 _TYPED = re.compile(rb'"type":\s*"(COMP|COMM_[A-Z]{4}|METADATA|MEM_[A-Z]{4,5})_NODE"')
 _HEAD = 2**16
@@ -195,24 +190,10 @@ def is_json_of_chakra(content: bytes) -> bool:
     return f'"{_GRAPH}"'.encode() in content or bool(_TYPED.search(content[:_HEAD]))
 
 
-def read_json_nodes(content: bytes, where: str) -> dict[int, ChakraNode]:
-    """Return the nodes of a JSON trace, by number.
-
-    Raises:
-        FormatError: The trace is truncated or invalid.
-        TooLargeError: The trace has too many nodes.
-    """
-    nodes: dict[int, ChakraNode] = {}
+def _json_nodes(content: bytes, where: str) -> Iterator[tuple[str, ChakraNode]]:
     for place, entry in enumerate(_node_objects(content, where)):
         at = f"{where}, node {place}"
-        if place > MAX_EVENTS:
-            raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
-        node = _node_from_graph(entry, at) if "Id" in entry else _node_from_message(entry, at)
-        check_micros(node, at)
-        if node.number in nodes:
-            raise FormatError(f"{at}: node {node.number} is there twice")
-        nodes[node.number] = node
-    return nodes
+        yield at, _node_from_graph(entry, at) if "Id" in entry else _node_from_message(entry, at)
 
 
 def _node_objects(content: bytes, where: str) -> Iterator[Mapping[str, Any]]:

@@ -16,6 +16,7 @@ observe the limits below.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -200,6 +201,16 @@ MAX_DEPTH = 64
 
 MAX_RANKS = 2**16
 """Largest number of ranks of a job, because each collective of a workload lists its ranks."""
+
+_MAX_SHOWN = 16
+"""Largest number of names in a line."""
+
+
+def list_names(names: Sequence[str], limit: int = _MAX_SHOWN) -> str:
+    """Return the first names from a file, escaped, and the number of the others."""
+    shown = ", ".join(f"{name!a:.62}"[1:-1] for name in names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
+
 
 NO_MARKS = "there are no step markers: the whole trace counts as one step"
 

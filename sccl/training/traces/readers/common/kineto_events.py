@@ -13,11 +13,10 @@ import msgspec
 
 from sccl.errors import FormatError, TooLargeError
 from sccl.training.traces.readers.common.contract import MAX_EVENTS, MAX_RANKS
-from sccl.training.traces.readers.common.torch_names import parse_integers, value_of
+from sccl.training.traces.readers.common.torch_names import STEP, parse_integers, value_of
 from sccl.training.types.workload_ops import MAX_OP_US
 
 _NO_RAW = msgspec.Raw(b"")
-_STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
 _DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 _SYNC, _WAIT = "cuda_sync", "Stream Wait Event"
 _LAUNCHING = ("runtime", "driver")
@@ -346,7 +345,7 @@ def check_streams(on_device: Sequence[LaunchedKernel], where: str) -> None:
 def _step_marks(host: list[ProfiledEvent]) -> list[StepMark]:
     marks: dict[int, StepMark] = {}
     for event in host:
-        if match := _STEP.search(event.name):
+        if match := STEP.search(event.name):
             number = int(match[1])
             marks.setdefault(number, StepMark(number, event.ts, event.end, str(event.tid)))
     return sorted(marks.values(), key=lambda mark: mark.begin)

@@ -12,6 +12,8 @@ from sccl.errors import FormatError
 from sccl.training.traces.readers.common.contract import MAX_DEPTH
 
 WAIT = "wait"
+STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
+"""Name of the event around a step."""
 COMM_NODE = "record_param_comms"
 BACKENDS = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
 _OTHER_BACKEND = re.compile(r"[A-Za-z]\w{0,31}:\w")
