@@ -22,6 +22,8 @@ from sccl.core.files.kinds import json_schema
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
 from sccl.formats import Format, SizedPlan, WrittenFiles
+from sccl.formats.common.program_check import run_graph
+from sccl.formats.common.program_graph import GraphFault, StepProgram
 from sccl.transform.retime import schedule_algorithm
 from tests.kit.easy_algorithms import frontier
 from tests.kit.nightly import times
@@ -30,6 +32,12 @@ from tests.kit.processes import PATIENCE_S
 
 SIZE_BYTES = 3 * 2**20
 COLLECTIVES = ("allgather", "allreduce", "reducescatter", "alltoall", "broadcast")
+
+
+def program_faults(plan: object) -> list[GraphFault]:
+    """Return the faults of a program in all modes of a call, at every speed of its blocks."""
+    assert isinstance(plan, StepProgram)
+    return [f for mode in plan.call_modes for f in (*mode.faults, *run_graph(mode.graph).faults)]
 
 
 def check_format(name: str) -> None:
