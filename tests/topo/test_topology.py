@@ -25,8 +25,7 @@ from sccl.topo.generators import generators
 from sccl.topo.machine_model import machine_model
 from sccl.topo.measures import measure_topology, unreachable_pair
 from sccl.view.text.plan_text import print_topology
-from tests.conftest import NO_SHARED
-from tests.kit.paths import SHARED
+from tests.kit.samples import sample
 from tests.kit.strategies import topologies
 
 
@@ -58,10 +57,7 @@ def test_dgx1_is_numbered_as_nvidia_smi_prints_it() -> None:
 
 def test_dgx1s_numbers_follow_its_bus_ids() -> None:
     """A dump by bus ids (first two GPUs, the rest is cut off) has these lanes."""
-    sample = SHARED / "data" / "samples" / "nccl_topo_xml" / "fragment_dgx1v_cut_off.xml"
-    if not sample.exists():
-        pytest.skip(NO_SHARED)
-    text = sample.read_text()
+    text = sample("nccl_topo_xml/fragment_dgx1v_cut_off.xml").read_text()
     captured: dict[tuple[str, str], int] = {}
     for part in text.split("<gpu ")[1:]:
         source = re.findall(r'busid="([^"]+)"', text[: text.index(part)])[-1]
@@ -109,20 +105,6 @@ def test_gpus_are_shown(bus_ids: BusIds, says: str) -> None:
         Console(file=out, width=200), replace(resolve_topology("ring:3"), pci_bus_ids=bus_ids)
     )
     assert says in out.getvalue()
-
-
-def test_dgx1_equals_a_captured_matrix() -> None:
-    sample = SHARED / "data" / "samples" / "nvidia_smi_topo" / "dgx1v_8gpu_4nic.txt"
-    if not sample.exists():
-        pytest.skip(NO_SHARED)
-    rows = [line.split("\t") for line in sample.read_text().splitlines()[1:9]]
-    captured = {
-        (i, j): int(cell.strip()[2:])
-        for i, row in enumerate(rows)
-        for j, cell in enumerate(row[1:9])
-        if re.fullmatch(r"NV\d+", cell.strip())
-    }
-    assert resolve_topology("dgx1").lanes() == captured
 
 
 def test_z52_is_a_ring_of_eight_and_its_alternative_shares_pcie() -> None:
@@ -205,8 +187,6 @@ def test_generators_against_closed_forms(
 
 
 def test_hypercube_distances_are_binomial() -> None:
-    from sccl.core.topology import distances
-
     far = distances(resolve_topology("hypercube:5").successors(), [0])
     assert [far.count(d) for d in range(6)] == [comb(5, d) for d in range(6)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 from typing import Any
 
@@ -20,10 +19,11 @@ from tests.conftest import NO_SHARED
 from tests.kit.importers import check_damage, check_imported, refusal
 from tests.kit.matrices import ShownByRocm, shown_by_rocm
 from tests.kit.paths import SHARED
-from tests.kit.samples import imported, sample
+from tests.kit.samples import expected, imported, sample
 
 SAMPLES = SHARED / "data" / "samples" / "rocm_smi_topo"
 HINTS = Hints("machine")
+EXPECTED = expected("rocm_smi_topo")
 
 REFUSED = {
     "1gpu_linktype_only.txt": "it shows 1 GPU, expected at least 2",
@@ -31,11 +31,6 @@ REFUSED = {
     "mi300_tpx_12gpu_error_lines_wide_gap.txt": "GPU 0 has 11 xGMIs, and no known GPU has more",
 }
 TABLES = {"weight": WEIGHT, "hops": HOPS, "link_type": LINKS}
-
-
-def _expected() -> dict[str, dict[str, Any]]:
-    file = SAMPLES / "expected.json"
-    return json.loads(file.read_text()) if file.exists() else {"": {}}
 
 
 def _importer() -> Importer:
@@ -46,14 +41,14 @@ def _read(name: str, **hints: Any) -> Imported:
     return imported(f"rocm_smi_topo/{name}", "rocm-smi", Hints("machine", **hints))
 
 
-@pytest.mark.parametrize("name", _expected())
+@pytest.mark.parametrize("name", EXPECTED)
 def test_every_sample_is_read_as_it_says(name: str) -> None:
-    text, expected = sample(f"rocm_smi_topo/{name}").read_text(), _expected()[name]
+    text, known = sample(f"rocm_smi_topo/{name}").read_text(), EXPECTED[name]
     assert sniff(text)
     tables = parse_tables(text)
-    assert len(tables.gpus) == expected["gpus"]
-    assert [int(tables.numa[gpu]) for gpu in sorted(tables.numa)] == expected["numa_node"]
-    for table, rows in expected["tables"].items():
+    assert len(tables.gpus) == known["gpus"]
+    assert [int(tables.numa[gpu]) for gpu in sorted(tables.numa)] == known["numa_node"]
+    for table, rows in known["tables"].items():
         if table in TABLES:
             found = [list(words) for words in tables.rows[TABLES[table]].values()]
             assert found == [[str(word) for word in row] for row in rows]
@@ -62,14 +57,14 @@ def test_every_sample_is_read_as_it_says(name: str) -> None:
             read(text, HINTS)
         return
     topology = check_imported(_importer(), text).topology
-    assert topology.ranks == expected["gpus"]
+    assert topology.ranks == known["gpus"]
     assert measure_topology(topology).unreachable is None
 
 
 def test_folder_of_samples_has_nothing_unknown() -> None:
     if not SAMPLES.is_dir():
         pytest.skip(NO_SHARED)
-    assert {path.name for path in SAMPLES.glob("*.txt")} == set(_expected())
+    assert {path.name for path in SAMPLES.glob("*.txt")} == set(EXPECTED)
 
 
 def test_pairs_that_pass_another_gpu_have_no_link() -> None:
