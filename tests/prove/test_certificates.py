@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
@@ -191,26 +191,6 @@ def test_frontiers_are_certified(machine: str, collective: str, tmp_path: Path) 
     assert every == {str(p.candidate) for p in frontier.points if p.within is None}
 
 
-@pytest.fixture
-def with_formulas() -> Path:
-    """Return a certificate in which candidates are refuted by formulas."""
-
-    def write(folder: Path) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            formulas_alone(patch)
-            certify_swept(folder, "ring:4", "broadcast", k=2, max_steps=4)
-
-    return once.folder("a certificate by formulas", write)
-
-
-def test_formulas_with_proofs(with_formulas: Path) -> None:
-    assert failures(with_formulas) == []
-    assert list(with_formulas.glob("*.cnf"))
-    assert len(list(with_formulas.glob("*.cnf"))) == len(list(with_formulas.glob("*.drat")))
-    lemmas = [v.detail for v in check_folder(with_formulas) if "lemmas" in v.detail]
-    assert lemmas
-
-
 @pytest.mark.parametrize(
     ("says", "state", "detail"),
     [
@@ -223,7 +203,6 @@ def test_drat_trim_is_asked_where_it_is_on_the_path(
     says: str,
     state: str,
     detail: str,
-    with_formulas: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -231,7 +210,7 @@ def test_drat_trim_is_asked_where_it_is_on_the_path(
     program.write_text(f'#!/bin/sh\ntest -s "$1" && test -e "$2" && echo "{says}"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    told = [v for v in check_folder(with_formulas) if detail in v.detail]
+    told = [v for v in check_folder(PUBLISHED / "inlet-4-reduce") if detail in v.detail]
     assert told
     assert {v.state for v in told} == {state}
     if says == "s TIMEOUT":
@@ -242,29 +221,6 @@ def copy(folder: Path, to: Path) -> Path:
     for path in folder.iterdir():
         (to / path.name).write_bytes(path.read_bytes())
     return to
-
-
-def test_damaged_formula_or_proof_is_seen(with_formulas: Path, tmp_path: Path) -> None:
-    def damaged(pattern: str) -> Iterator[Path]:
-        for name in sorted(p.name for p in with_formulas.glob(pattern)):
-            copy(with_formulas, tmp_path)
-            yield tmp_path / name
-
-    for path in damaged("*.cnf"):
-        path.write_text(path.read_text().replace(" 0\n", " 0\n1 0\n", 1))
-        assert any("is not the formula" in v.detail for v in failures(tmp_path))
-        break
-    for path in damaged("*.drat"):
-        if path.read_text().count("\n") > 3:
-            path.write_text("0\n")
-            assert any("does not follow" in v.detail for v in failures(tmp_path))
-            break
-    else:
-        pytest.fail("every proof is trivial")
-    for path in damaged("*.drat"):
-        path.unlink()
-        assert any("cannot read" in v.detail for v in failures(tmp_path))
-        break
 
 
 @pytest.fixture
