@@ -23,10 +23,9 @@ from sccl.codegen.switch_points import Selection, longest_block
 from sccl.codegen.targets import rendering
 from sccl.codegen.targets.codegen_options import CodegenOptions
 from sccl.core.algorithm import Algorithm
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
 from sccl.core.topology import ASCENDING, BusIds
-from sccl.errors import FormatError, InputError, ParameterError, UnknownNameError
+from sccl.errors import FormatError, ParameterError, UnknownNameError
+from sccl.formats.files.plans import write_plan
 from sccl.runtime import (
     ContenderTiming,
     fastest_contenders,
@@ -272,7 +271,7 @@ def test_switch_points_are_in_bytes_of_a_block() -> None:
 
 
 def save(algorithm: Algorithm, path: Path) -> str:
-    path.write_text(to_text(algorithm_to_wire(algorithm)))
+    write_plan(path, algorithm)
     return str(path)
 
 
@@ -404,14 +403,6 @@ def test_tuning_takes_the_fastest_and_ignores_noise() -> None:
         sizes[row.size_bytes][row.contender] = row
     assert fastest_contenders(sizes, ["0e", "0d"]) == [(1, "0e"), (4, "0d")]
     assert geometric_speedup(sizes, "0e", "0d") == pytest.approx((2 * 0.99 * 0.5) ** (1 / 3))
-
-
-def test_project_is_read_back(tmp_path: Path) -> None:
-    write_project(tmp_path / "p", generate(load_all(DGX1_ALLGATHER), "cuda"))
-    project = load_project(tmp_path / "p")
-    assert (project.target, project.ranks) == ("cuda", 8)
-    with pytest.raises(InputError, match="not a generated project"):
-        load_project(tmp_path)
 
 
 @pytest.mark.parametrize(
