@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+from functools import partial
 
 from sccl.codegen.program_file import PROGRAM_FILE
 from sccl.codegen.project_writer import generate, targets
@@ -17,9 +14,9 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.programs import ProjectWire, project_text
+from tests.kit import once
 from tests.kit.easy_algorithms import frontier
-from tests.kit.paths import ROOT
-from tests.kit.processes import PATIENCE_S
+from tests.kit.processes import run_with_other_hashes
 
 _FILES = {PROGRAM_FILE, "Makefile", "README.md", "sccl.h", "selection.hpp", "steps.hpp"}
 """Files of every project."""
@@ -53,14 +50,8 @@ def check_project(name: str, files: dict[str, str]) -> None:
 def check_same_bytes(name: str, files: dict[str, str]) -> None:
     """Check that it writes the same where sets of strings have another order."""
     texts = [to_text(algorithm_to_wire(algorithm)) for algorithm in algorithms()]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.programs.emitted", name],
-        input=json.dumps(texts),
-        capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=ROOT,
-        env=os.environ | {"PYTHONHASHSEED": "4711"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == files
+    program = partial(run_with_other_hashes, "tests.programs.emitted", texts)
+    assert once.value("projects for all targets, with other hashes", program)[name] == files
 
 
 def algorithms() -> list[Algorithm]:
