@@ -28,16 +28,17 @@ def signalled(number: int, moment: int | str, command: str) -> subprocess.Comple
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("moment", "command"),
+    ("number", "moment", "command"),
     [
-        (1, "help"),
-        (2, "pareto"),
-        (200, "codegen"),
-        (600, "limits"),
-        (500, "bounds"),
-        (700, "pareto"),
+        (signal.SIGINT, 1, "help"),
+        (signal.SIGTERM, 1, "help"),
+        (signal.SIGTERM, 2, "pareto"),
+        (signal.SIGINT, 200, "codegen"),
+        (signal.SIGTERM, 600, "limits"),
+        (signal.SIGINT, 500, "bounds"),
+        (signal.SIGINT, 700, "pareto"),
+        (signal.SIGTERM, 700, "pareto"),
     ],
 )
 def test_signals_while_modules_are_loaded(number: int, moment: int, command: str) -> None:
