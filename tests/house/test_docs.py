@@ -10,16 +10,19 @@ import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
-from playwright.sync_api import Browser
 
 import sccl
 from docs import architecture, draw, least
 from docs.made import ROOT, commands, fill, pages
 from sccl.errors import UnknownNameError
 from tests.kit.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 FOLDERS = ("docs", "benchmarks", "notebooks")
 PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
