@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
+from sccl.formats.files.plans import write_plan
 from tests.kit.commands import sccl
 from tests.kit.symmetric import symmetric
 
@@ -124,7 +123,7 @@ def test_file_is_named_by_what_it_shows(tmp_path: Path, monkeypatch: pytest.Monk
 def test_symmetric_algorithm_is_written_out_first(tmp_path: Path) -> None:
     algorithm = symmetric()
     path, picture = tmp_path / "a.json", tmp_path / "p.svg"
-    path.write_text(to_text(algorithm_to_wire(algorithm)))
+    write_plan(path, algorithm)
     assert '"symmetric-algorithm"' in path.read_text()
     assert sccl("plot", path, "--what", "arrival", "-o", picture)[0] == 0
     assert picture.read_text().count(">start<") == algorithm.collective.num_chunks
