@@ -166,29 +166,21 @@ INJECTED = ("system(", "#include <evil", "$(shell touch", "*/ int", "touch owned
 @cache
 def clean_files(target: str) -> dict[str, str]:
     """Return the files of the same algorithms with harmless names."""
-    return generate(
-        [
-            *frontier("ring:4", "allgather"),
-            *(
-                replace(a, collective=replace(a.collective, name="mine"))
-                for a in frontier("ring:4", "alltoall")
-            ),
-        ],
-        target,
-    )
+    return generate(with_names("ring-4", "mine"), target)
 
 
-def renamed(algorithm: Algorithm, name: str) -> Algorithm:
-    return replace(algorithm, topology=replace(algorithm.topology, name=name))
+def with_names(machine: str, collective: str) -> list[Algorithm]:
+    """Return an allgather on a machine of a name, and a custom collective of a name."""
+    gather, custom = (frontier("ring:4", name)[0] for name in ("allgather", "alltoall"))
+    return [
+        replace(gather, topology=replace(gather.topology, name=machine)),
+        replace(custom, collective=replace(custom.collective, name=collective)),
+    ]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_do_not_reach_code(name: str, tmp_path: Path) -> None:
-    algorithms = [renamed(a, name) for a in frontier("ring:4", "allgather")]
-    algorithms += [
-        replace(a, collective=replace(a.collective, name=f"mine {name}"))
-        for a in frontier("ring:4", "alltoall")
-    ]
+    algorithms = with_names(name, f"mine {name}")
     for target in targets():
         clean = clean_files(target)
         for file, text in generate(algorithms, target).items():

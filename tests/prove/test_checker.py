@@ -55,15 +55,10 @@ from sccl.synth.packing.problem import (
 )
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
-from tests.kit.certificates import composed_allreduce
+from tests.kit.certificates import composed_allreduce, free
 from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
-
-
-def free(_: int) -> None:
-    """Take note of no work."""
-
 
 # --- the cheapest timed trees --------------------------------------------------------------------
 

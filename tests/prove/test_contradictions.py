@@ -36,14 +36,11 @@ from sccl.prove.check.contradictions import find_contradiction
 from sccl.prove.check.rules import RULES, rule_name
 from sccl.synth.common.claims import write_claims
 from sccl.topo import resolve_topology
+from tests.kit.certificates import free
 from tests.kit.commands import sccl
 from tests.kit.paths import PUBLISHED
 
 CUT = {"claim": "bandwidth", "at_least": "1", "machine": 0}
-
-
-def free(_: int) -> None:
-    """Take note of no work."""
 
 
 # --- claims that cannot be true together ---------------------------------------------------------
