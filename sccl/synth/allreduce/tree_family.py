@@ -30,7 +30,6 @@ from sccl.synth.limits import (
     FEW_CHUNKS,
     MAX_MULTIPLIED_CHUNKS,
     MAX_SUBSET,
-    STEP_EFFORT,
     TRIAL_EFFORT,
 )
 from sccl.synth.packing.by_steps.allreduce_trees import (
@@ -145,7 +144,7 @@ def _algorithm_near_limit(packing: Packing, *, search: bool) -> Algorithm | None
 
     algorithm = multiply_out(packing, MAX_MULTIPLIED_CHUNKS)
     if algorithm is None and search:
-        algorithm = round_to_palindrome(packing, STEP_EFFORT)
+        algorithm = round_to_palindrome(packing)
     return algorithm or round_to_multiple(packing, FEW_CHUNKS)
 
 

@@ -127,6 +127,8 @@ class _TreePair:
 class ReduceBroadcastSearch:
     """Trees up and down, for one root or pair of roots of each orbit, and each step."""
 
+    is_searched = True
+
     def __init__(
         self, window: PricedTimeWindow, problem: PackingProblem, deadline: float = math.inf
     ) -> None:

@@ -62,6 +62,8 @@ class PricedTimeWindow:
 class SetPricer:
     """Pricing by dynamic programming over the sets of ranks to reach."""
 
+    is_searched = False
+
     def __init__(self, window: PricedTimeWindow, problem: PackingProblem) -> None:
         self.window, self.spent = window, 0.0
         single = replace(problem, commodities=(window.commodity,))
@@ -86,6 +88,8 @@ class PairPricer:
 
     The trees reach the ranks that reduce the chunk. Other ranks only forward it.
     """
+
+    is_searched = False
 
     def __init__(self, window: PricedTimeWindow, problem: PackingProblem) -> None:
         self.window, self.spent = window, 0.0
@@ -112,6 +116,8 @@ class SearchPricer:
     Raises:
         TooLargeError: The search for a single tree would take too long.
     """
+
+    is_searched = True
 
     def __init__(self, window: PricedTimeWindow, deadline: float = math.inf) -> None:
         self.window = window

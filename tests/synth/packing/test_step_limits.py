@@ -394,7 +394,6 @@ def test_allreduce_that_is_the_same_backwards() -> None:
         limit, problem=replace(limit.problem, topology=remove_parts(topology, [(0, 1)]))
     )
     assert round_to_palindrome(one_way) is None
-    assert round_to_palindrome(limit, effort=0.0) is None
 
 
 def brute_force_up_and_down(topology: Topology, steps: int) -> float:

@@ -26,7 +26,7 @@ from sccl.core.step_limit import LimitProof
 from sccl.judge import require_valid
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
-from sccl.synth.limits import MAX_MULTIPLIED_CHUNKS, MAX_REFINED_SENDS, STEP_EFFORT, SWEEP_EFFORT
+from sccl.synth.limits import MAX_MULTIPLIED_CHUNKS, MAX_REFINED_SENDS, QUICK_EFFORT, STEP_EFFORT
 from sccl.synth.packing.by_steps.solve import Packing, make_pricer
 from sccl.synth.packing.price_steps import max_price_scale
 from sccl.synth.packing.problem import PackingProblem, StepTree
@@ -230,7 +230,9 @@ def round_to_few_chunks(
     min_chunks = unit * (packing.upper * unit).denominator
     while min_chunks * packing.upper < packing.problem.steps:
         min_chunks += unit * (packing.upper * unit).denominator
-    spent = {False: 0.0, True: 0.0}  # separate budgets: each kind of pricing finds other trees
+    pricers = [make_pricer(packing.problem, c) for c in packing.problem.commodities]
+    # separate budgets: quick pricing by a search finds other trees
+    spent = dict.fromkeys([False, True] if any(p.is_searched for p in pricers) else [False], 0.0)
     for (disturbed, multiples), quickly in product(_PERTURBATION_TRIES, spent):
         integral_trees = IntegerPacking(packing, proof, disturbed, quickly)
         for times in multiples:
@@ -392,12 +394,11 @@ _MAX_CHUNKS = 128
 _TreeVariables = dict[tuple[Edge, int], IntVar]
 
 
-def round_to_palindrome(packing: Packing, effort: float = SWEEP_EFFORT) -> Algorithm | None:
+def round_to_palindrome(packing: Packing) -> Algorithm | None:
     """Return a verified allreduce by trees with R/C = ``packing.upper``. None: none is found.
 
     Args:
         packing: Packing of a problem with tree pairs. In process groups the result is None.
-        effort: Limit for all attempts together, so that every run has the same result.
 
     Raises:
         KeyboardInterrupt: The user interrupted. The solver has been stopped.
@@ -409,43 +410,16 @@ def round_to_palindrome(packing: Packing, effort: float = SWEEP_EFFORT) -> Algor
         return None
     unit = lcm(2 * topology.ranks, packing.upper.denominator)
     for chunks in (unit * times for times in (1, 2) if unit * times <= _MAX_CHUNKS):
-        for rounds in _palindromes(int(chunks * packing.upper), problem.steps):
-            if effort <= 0:
-                return None
-            algorithm, spent = _search_rounds(problem, chunks, rounds, min(STEP_EFFORT, effort))
-            effort -= spent
-            if algorithm is not None:
-                return require_valid(algorithm, "an allreduce by trees that is the same backwards")
+        total = int(chunks * packing.upper)
+        algorithm = _search_palindrome(problem, chunks, total)
+        if algorithm is not None:
+            return require_valid(algorithm, "an allreduce by trees that is the same backwards")
     return None
 
 
-def _palindromes(total: int, steps: int) -> Iterator[tuple[int, ...]]:
-    """Yield the palindromes of positive integers with sum ``total``, the most even ones first."""
-
-    def halves(left: int, parts: int) -> Iterator[tuple[int, ...]]:
-        """Yield the first halves: ``parts`` numbers that sum to ``left``."""
-        if parts == 0:
-            if left == 0:
-                yield ()
-            return
-        for first in range(1, left + 1):
-            for rest in halves(left - first, parts - 1):
-                yield (first, *rest)
-
-    round_vectors = [
-        (*half, *((middle,) if steps % 2 else ()), *reversed(half))
-        for middle in (range(1, total + 1) if steps % 2 else (0,))
-        if (total - middle) % 2 == 0
-        for half in halves((total - middle) // 2, steps // 2)
-    ]
-    yield from sorted(round_vectors, key=lambda vector: (max(vector) - min(vector), vector))
-
-
 @lru_cache(maxsize=4)  # sweeps and limits of a comparison make the same call
-def _search_rounds(
-    problem: PackingProblem, chunks: int, rounds: tuple[int, ...], effort: float
-) -> tuple[Algorithm | None, float]:
-    """Return an algorithm with these rounds per step (None: none is found), and the effort."""
+def _search_palindrome(problem: PackingProblem, chunks: int, total: int) -> Algorithm | None:
+    """Return an algorithm with this number of rounds. None: none is found."""
     model = CpModel()
     short = problem.steps // 2
     long = problem.steps - short
@@ -453,6 +427,9 @@ def _search_rounds(
         (_tree_variables(model, problem, root, short), _tree_variables(model, problem, root, long))
         for root in _root_variables(model, problem, chunks // 2)
     ]
+    half = [model.new_int_var(1, total, "") for _ in range(long)]
+    rounds = [*half, *reversed(half[:short])]
+    model.add(LinearExpr.sum(rounds) == total)
     load: dict[tuple[Edge, int], list[IntVar]] = defaultdict(list)
     for y, z in pairs:
         for edge, step, _, used in (*_pair_sends(y, z, short), *_pair_sends(z, y, long)):
@@ -461,9 +438,9 @@ def _search_rounds(
         for step, times in enumerate(rounds):
             carried = [x for edge in constraint.edges for x in load[edge, step]]
             model.add(LinearExpr.sum(carried) <= times * constraint.chunks_per_round)
-    result = solve(model, Effort(seed=_SEED, units=effort), Strategy(workers=8))
+    result = solve(model, Effort(seed=_SEED, units=QUICK_EFFORT), Strategy(workers=8))
     if not result.has_solution:
-        return None, result.units
+        return None
     collective = replace(problem.collective, chunks=chunks, num_chunks=chunks)
     chunk_trees = [trees for y, z in pairs for trees in ((y, z, short), (z, y, long))]
     sends = [
@@ -472,8 +449,8 @@ def _search_rounds(
         for edge, step, reduce, used in _pair_sends(up, down, turn)
         if result.value(used)
     ]
-    algorithm = Algorithm(problem.topology, collective, rounds, tuple(sends))
-    return algorithm, result.units
+    found = tuple(result.value(times) for times in rounds)
+    return Algorithm(problem.topology, collective, found, tuple(sends))
 
 
 def _root_variables(model: CpModel, problem: PackingProblem, pairs: int) -> Iterator[list[IntVar]]:

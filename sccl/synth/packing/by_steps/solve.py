@@ -192,7 +192,13 @@ class ResourcePrices:
 
 
 class Pricer(Protocol):
-    """Finds cheap timed trees of one commodity."""
+    """Finds cheap timed trees of one commodity.
+
+    Attributes:
+        is_searched: Whether cheapest trees are searched, so that quick pricing returns other trees.
+    """
+
+    is_searched: bool
 
     @property
     def spent(self) -> float:
