@@ -8,7 +8,7 @@ import re
 import subprocess
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -21,8 +21,11 @@ from sccl.codegen.project_writer import generate, targets, write_project
 from sccl.codegen.protocol import PROTOCOL, SendStage, Stage
 from sccl.codegen.switch_points import Selection, longest_block
 from sccl.codegen.targets import rendering
-from sccl.codegen.targets.codegen_options import CodegenOptions
+from sccl.codegen.targets.codegen_options import TRANSPORTS, CodegenOptions
 from sccl.core.algorithm import Algorithm
+from sccl.core.files.algorithms import algorithm_to_wire
+from sccl.core.files.json_text import parse, to_text
+from sccl.core.files.programs import ProjectWire, project_text
 from sccl.core.topology import ASCENDING, BusIds
 from sccl.errors import FormatError, ParameterError, UnknownNameError
 from sccl.formats.files.plans import write_plan
@@ -35,13 +38,53 @@ from sccl.runtime import (
     write_selection,
 )
 from sccl.transform import prune
+from tests.kit import once
 from tests.kit.easy_algorithms import frontier
 from tests.kit.hard_algorithms import EIGHT, FOUR, Hard, load, load_all
 from tests.kit.paths import GOLDEN
-from tests.kit.processes import PATIENCE_S
+from tests.kit.processes import PATIENCE_S, run_with_other_hashes
 from tests.kit.projects import tool
 from tests.kit.scripts import script
-from tests.kit.targets import check_target
+
+_FILES = {PROGRAM_FILE, "Makefile", "README.md", "sccl.h", "selection.hpp", "steps.hpp"}
+"""Files of every project."""
+
+
+def check_target(name: str) -> None:
+    """Check the contract of a target: complete projects with its name, and reproducible bytes.
+
+    Raises:
+        AssertionError: The target violates the contract.
+    """
+    assert name in targets()
+    for options in (CodegenOptions(transport=transport) for transport in TRANSPORTS):
+        files = generate(algorithms(), name, options)
+        check_project(name, files)
+        assert generate(list(algorithms()), name, options) == files
+        if options == CodegenOptions():
+            check_same_bytes(name, files)
+
+
+def check_project(name: str, files: dict[str, str]) -> None:
+    """Check that a project is complete and names its algorithms."""
+    assert files.keys() >= _FILES
+    assert all(text.endswith("\n") and text.isascii() for text in files.values())
+    program = parse(files[PROGRAM_FILE], ProjectWire, PROGRAM_FILE)
+    assert project_text(program) == files[PROGRAM_FILE]
+    assert program.target == name
+    assert sum(len(entry.algorithms) for entry in program.collectives) == len(algorithms())
+
+
+def check_same_bytes(name: str, files: dict[str, str]) -> None:
+    """Check that it writes the same where sets of strings have another order."""
+    texts = [to_text(algorithm_to_wire(algorithm)) for algorithm in algorithms()]
+    program = partial(run_with_other_hashes, "tests.programs.emitted", texts)
+    assert once.value("projects for all targets, with other hashes", program)[name] == files
+
+
+def algorithms() -> list[Algorithm]:
+    """Return algorithms of two collectives, one of which reduces."""
+    return [*frontier("ring:4", "allreduce"), *frontier("ring:4", "alltoall")]
 
 
 @pytest.mark.parametrize("hard", [*FOUR, *EIGHT[2:5]], ids=str)

@@ -21,6 +21,7 @@ from sccl.core.answer import Sat
 from sccl.core.files.claims import CLAIMS
 from sccl.core.files.disk import write_atomically
 from sccl.core.instance import Instance
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
 from sccl.prove.check.certificate import Verdict, check_folder
@@ -32,14 +33,37 @@ from sccl.synth.common import claims
 from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier
 from sccl.synth.packing.by_steps.limit_certificate import write_limit_certificate
 from sccl.synth.packing.by_steps.limit_sweep import limit_frontier
+from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import certify, solve
 from sccl.topo import resolve_topology
 from tests.kit import once
-from tests.kit.certificates import certify_swept, composed_allreduce, formulas_alone, swept_frontier
+from tests.kit.certificates import composed_allreduce, swept_frontier
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PUBLISHED
 from tests.kit.small_budgets import small_limit_budget
 from tests.kit.strategies import specs, topologies
+
+
+def certify_swept(
+    folder: Path,
+    machine: str,
+    collective: str,
+    composed: Sequence[AnyAlgorithm] = (),
+    **covered: int,
+) -> Path:
+    """Write the certificate of a sweep, and return the list of its claims."""
+    frontier, topology = swept_frontier(machine, collective, **covered), resolve_topology(machine)
+    spec = named_spec(collective, topology.ranks)
+    return certify.write_certificate(
+        topology, spec, frontier, folder, composed=composed, limits=PackingLimits
+    )
+
+
+def formulas_alone(patch: pytest.MonkeyPatch) -> None:
+    """Have candidates refuted by formulas, as no prices are tried."""
+    patch.setattr(certify._CertificateWriter, "price_vector", lambda *_: (None, 0.0))
+    patch.setattr(certify._CertificateWriter, "add_limit_claims", lambda _: None)
+
 
 Clauses = Sequence[tuple[int, ...]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from sccl.core.ids import Edge
 from sccl.errors import InputError, TooLargeError
 from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints, Imported, Importer
@@ -17,9 +19,75 @@ from sccl.topo.importers.rocm_smi import EXAMPLE, read, sniff
 from sccl.topo.measures import measure_topology
 from tests.conftest import NO_SHARED
 from tests.kit.importers import check_damage, check_imported, refusal
-from tests.kit.matrices import ShownByRocm, shown_by_rocm
 from tests.kit.paths import SHARED
 from tests.kit.samples import expected, imported, sample
+
+
+@dataclass(frozen=True, slots=True)
+class ShownByRocm:
+    """A machine of AMD GPUs and the layout of its tables.
+
+    Attributes:
+        words: Type of link, weight and hops of each pair, the lower GPU first.
+        numa: NUMA node of each GPU.
+        bus_ids: Names of the GPUs in the newer tool, empty for the older one.
+        ends: Suffix of each line.
+    """
+
+    words: dict[Edge, tuple[str, int, int]]
+    numa: tuple[int, ...]
+    bus_ids: tuple[str, ...]
+    ends: str
+
+    def text(self) -> str:
+        """Return the tables, between banners as wide as they may be."""
+        gpus = len(self.numa)
+        names = self.bus_ids or tuple(f"GPU{i}" for i in range(gpus))
+        titles = ["LINK TYPE TABLE:", "WEIGHT TABLE:", "HOPS TABLE:"]
+        if not self.bus_ids:
+            banners = (f"{what} between two GPUs" for what in ("Link Type", "Weight", "Hops"))
+            titles = [f"{'=' * 20} {banner} {'=' * 21}" for banner in banners]
+        lines = [f"{'=' * 9} ROCm System Management Interface {'=' * 9}", ""]
+        for table, title in enumerate(titles):
+            lines += [title, " " * 13 + " ".join(names)]
+            for i, name in enumerate(names):
+                cells = [self._cell(table, i, j) for j in range(gpus)]
+                lines.append(f"{name:<13}" + "".join(f"{cell:<13}" for cell in cells).rstrip())
+            lines.append("")
+        if not self.bus_ids:
+            lines.append(f"{'=' * 30} Numa Nodes {'=' * 30}")
+            lines += [f"GPU[{i}]\t\t: (Topology) Numa Node: {n}" for i, n in enumerate(self.numa)]
+        return "".join(line + self.ends for line in lines)
+
+    def _cell(self, table: int, i: int, j: int) -> str:
+        if i == j:
+            return "SELF" if self.bus_ids and not table else "0"
+        return str(self.words[min(i, j), max(i, j)][table])
+
+
+_XGMI_OR_PCIE = [
+    ("XGMI", 15, 1),
+    ("XGMI", 30, 1),
+    ("PCIE", 20, 1),
+    ("PCIE", 40, 2),
+    ("PCIE", 72, 3),
+]
+
+
+@st.composite
+def shown_by_rocm(draw: st.DrawFn) -> ShownByRocm:
+    """Return any links for the pairs of some GPUs, in the tables of either tool."""
+    gpus = draw(st.integers(2, 9))
+    pairs = [(a, b) for a in range(gpus) for b in range(a + 1, gpus)]
+    word = st.sampled_from(_XGMI_OR_PCIE)
+    told = draw(st.lists(word, min_size=len(pairs), max_size=len(pairs)))
+    numa = draw(st.lists(st.integers(0, 3), min_size=gpus, max_size=gpus))
+    bus_ids = (
+        tuple(f"0000:{2 * i + 5:02x}:00.0" for i in range(gpus)) if draw(st.booleans()) else ()
+    )
+    ends = draw(st.sampled_from(["\n", "   \n", "\r\n"]))
+    return ShownByRocm(dict(zip(pairs, told, strict=True)), tuple(numa), bus_ids, ends)
+
 
 SAMPLES = SHARED / "data" / "samples" / "rocm_smi_topo"
 HINTS = Hints("machine")
