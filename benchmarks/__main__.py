@@ -55,7 +55,7 @@ from benchmarks.timing import Verdict
 from sccl.cli.options import Output, check_writable
 from sccl.cli.report import ExitCode, err, out, report_errors
 from sccl.errors import ParameterError, unknown_name
-from sccl.runtime import find_mpi
+from sccl.runtime.mpi import find_mpi
 from sccl.synth.syncoll import solve
 from sccl.view.charts import check_picture
 

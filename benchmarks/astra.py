@@ -21,7 +21,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, ScclError
-from sccl.formats import WrittenFiles
+from sccl.formats.common.contract import WrittenFiles
 from sccl.judge import violations
 from sccl.sim import Messages, Timeline, simulate
 

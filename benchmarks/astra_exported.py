@@ -16,7 +16,7 @@ from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.clock import Clock, StepAlignment
 from sccl.core.schedule import Schedule
-from sccl.formats import SizedPlan
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.files.export_plans import parse_options
 from sccl.judge import require_valid
 from sccl.sim import Messages, simulate

@@ -14,8 +14,8 @@ from typing import Any
 from benchmarks.astra import NAME, run_ns
 from benchmarks.timing import Verdict
 from sccl import formats
-from sccl.formats import VerifiedTrainingPlan, WrittenFiles
 from sccl.formats.common.astra_networks import choose_network
+from sccl.formats.common.contract import VerifiedTrainingPlan, WrittenFiles
 from sccl.training.fabric_names import resolve_fabric
 from sccl.training.models import generate_workload
 from sccl.training.plan_step import plan_training

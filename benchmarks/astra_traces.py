@@ -19,10 +19,10 @@ import numpy as np
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.formats import WrittenFiles
 from sccl.formats.astra_sim import analytical_backend, build_custom_collective
 from sccl.formats.chakra import Node, encode_trace
 from sccl.formats.common.astra_networks import AnalyticalNetwork
+from sccl.formats.common.contract import WrittenFiles
 from sccl.sim import Messages
 from sccl.sim.message_routes import find_routes
 from sccl.sim.messages import NO_GATE

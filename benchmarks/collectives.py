@@ -13,15 +13,9 @@ from sccl.codegen.project_writer import generate, targets, write_project
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.instance import SweepRange
-from sccl.runtime import (
-    Mpi,
-    TimingTrial,
-    build_project,
-    geometric_speedup,
-    group_by_collective,
-    load_project,
-    time_projects,
-)
+from sccl.runtime.measure import TimingTrial, geometric_speedup, group_by_collective, time_projects
+from sccl.runtime.mpi import Mpi
+from sccl.runtime.project import build_project, load_project
 from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
 from sccl.synth.syncoll import solve as syncoll_solve
 from sccl.synth.syncoll.sweep import sweep

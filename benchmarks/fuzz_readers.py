@@ -19,7 +19,7 @@ from sccl.core.outcome import Plan
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ScclError
-from sccl.formats import SizedPlan
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.common.program_check import run_graph
 from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.files.export_plans import parse_options

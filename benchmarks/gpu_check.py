@@ -296,7 +296,7 @@ def build(folder: Path, algorithms: Path | None, arch: str) -> None:
         algorithms: Folder of algorithms for eight ranks. None: synthesize algorithms for dgx-h100.
         arch: Number of the GPU's architecture, 90 for H100 and H200.
     """
-    from sccl.runtime import find_mpi  # noqa: PLC0415 - a run has no sccl
+    from sccl.runtime.mpi import find_mpi  # noqa: PLC0415 - a run has no sccl
 
     if folder.exists():
         raise SystemExit(f"{folder} exists already: give the name of a new folder")

@@ -15,7 +15,8 @@ from benchmarks.collectives import CollectiveResult, SizeResult, algorithms
 from sccl.codegen.project_writer import generate, write_project
 from sccl.collectives import collective_names
 from sccl.errors import InputError, ToolError
-from sccl.runtime import Mpi, build_project, load_project
+from sccl.runtime.mpi import Mpi
+from sccl.runtime.project import build_project, load_project
 
 NAMES = (
     "allgather",

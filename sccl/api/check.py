@@ -13,14 +13,14 @@ from sccl.api.arguments import check_arguments
 from sccl.collectives import misnaming_reason
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.clock import AlphaText
-from sccl.core.files.disk import is_folder
+from sccl.core.files.disk import UnreadFiles, is_folder
 from sccl.core.files.outputs import Output, build_output, plan_digests, to_plain
 from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
 from sccl.core.progress import ProgressCallback
 from sccl.errors import InputError, ParameterError
 from sccl.formats.files.foreign import ForeignFile, find_faults, load_foreign_files
-from sccl.formats.files.plans import LoadedPlan, UnreadFiles, is_pattern, load_plans
+from sccl.formats.files.plans import LoadedPlan, is_pattern, load_plans
 from sccl.judge import Violation, violations
 from sccl.training.offered_options import (
     LoadedOptions,

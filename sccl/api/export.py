@@ -12,7 +12,7 @@ from sccl.core.files.disk import slugify
 from sccl.core.files.outputs import build_output, plan_digests
 from sccl.core.sizes import parse_size
 from sccl.errors import InputError, ParameterError
-from sccl.formats import Format, VerifiedTrainingPlan
+from sccl.formats.common.contract import Format, VerifiedTrainingPlan
 from sccl.formats.files.export_plans import (
     EntryPart,
     ExportedFiles,

@@ -14,9 +14,7 @@ from rich.console import Console
 from sccl.api.arguments import check_arguments, check_wrapped_kind
 from sccl.api.chart import Chart
 from sccl.core import topology as core
-from sccl.core.files.disk import write_atomically
-from sccl.core.files.json_text import to_text
-from sccl.core.files.topologies import load_topology, topology_to_wire
+from sccl.core.files.topologies import load_topology, write_topology
 from sccl.errors import ParameterError
 from sccl.topo import degrade
 from sccl.topo.node_names import LinkName, parse_added_lanes, parse_links, parse_rank
@@ -224,7 +222,7 @@ class Topology:
             >>> sccl.topology("ring:4").save("ring.json").name
             'ring.json'
         """
-        write_atomically(Path(path), to_text(topology_to_wire(self.value)))
+        write_topology(Path(path), self.value)
         return Path(path)
 
     def to_networkx(self) -> nx.DiGraph[int]:

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import options
-from sccl.cli.report import ExitCode, err, out, print_json, report_errors
+from sccl.cli.report import ExitCode, err, out, print_output, report_errors
 from sccl.cli.subject import StepProblemOptions, load_problem
 from sccl.core.cost import format_bytes, format_us
 from sccl.core.sizes import parse_sizes
@@ -58,7 +58,7 @@ def bound(
         proved = prove_bounds(topology, spec, steps, seconds, sizes)
     limit = proved.limit
     if json:
-        print_json(proved.to_json())
+        print_output(proved.output())
     else:
         if proved.overall is not None:
             print_any_family(out(), proved.overall, topology, spec, proved.overall_limit)

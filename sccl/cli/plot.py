@@ -84,7 +84,7 @@ def draw_frontier(
         return
     parts = [charts.frontier_chart(frontiers)]
     if sum(len(curve.points) for curve in frontiers) <= charts.MAX_TIMES:
-        parts.append(charts.time_chart(frontiers, least_us=lower_bound))
+        parts.append(charts.time_chart(frontiers, lower_bound_us=lower_bound))
     charts.save_chart(charts.stack_charts(parts), path, title=f"sccl: {frontier.name}")
     if not quiet:
         console.print(f"picture: {single_line(path)}", markup=False, soft_wrap=True)

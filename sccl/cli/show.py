@@ -106,8 +106,8 @@ def _show_extract(
     """Extract transfers of a schedule, and write or list them."""
     options.check_writable(output)
     with share_bar(err(), single_line(file)) as bar:
-        extracted = extract_part(file, chunk, rank, span_us, bar)
-    result = part_output(file, extracted, output)
+        part, schedule = extract_part(file, chunk, rank, span_us, bar)
+    result = part_output(file, part, schedule, output)
     if json:
         print_output(result)
         return

@@ -23,7 +23,6 @@ class BufferLayout:
     ascending order, which for MPI's collectives is MPI's own order.
 
     Attributes:
-        parts: Number of parts of a block.
         period: Number of pattern chunks.
         inputs: Pattern chunks in the input buffer of each rank, in order.
         outputs: Pattern chunks in the output buffer of each rank, in order.
@@ -99,18 +98,16 @@ def build_layout(collective: Collective) -> BufferLayout:
 
 def chunk_period(collective: Collective) -> int:
     """Return the number of pattern chunks, after which sources and destinations repeat."""
-    longest = 1
-    for relation in (collective.pre, collective.post):
-        match relation.kind:
-            case RelationKind.SCATTERED:
-                longest = max(longest, collective.ranks)
-            case RelationKind.TRANSPOSE:
-                longest = max(longest, collective.ranks**2)
-            case RelationKind.PAIRS:
-                longest = max(longest, len(relation.pattern))
-            case _:
-                pass
-    return longest
+    lengths = {
+        RelationKind.SCATTERED: collective.ranks,
+        RelationKind.TRANSPOSE: collective.ranks**2,
+    }
+    return max(
+        len(relation.pattern)
+        if relation.kind is RelationKind.PAIRS
+        else lengths.get(relation.kind, 1)
+        for relation in (collective.pre, collective.post)
+    )
 
 
 def _aliases(collective: Collective, rank: int) -> tuple[tuple[int, int], ...]:
@@ -137,11 +134,6 @@ def part_ranges(elements: int, parts: int, element_bytes: int) -> tuple[tuple[in
 
     Parts begin at multiples of :data:`ALIGNMENT_BYTES`. If a block has fewer such units than parts,
     some parts are empty and send nothing.
-
-    Args:
-        elements: Number of elements in the block.
-        parts: Number of parts.
-        element_bytes: Bytes per element.
     """
     unit = max(1, ALIGNMENT_BYTES // element_bytes)
     units = -(-elements // unit)

@@ -114,7 +114,6 @@ def build_bundle(
     """Build the bundle of algorithms for one number of ranks.
 
     Args:
-        algorithms: Algorithms of the bundle.
         serial: Whether every rank is a single thread.
         protocols: Default protocols by the bytes of a part, until a measurement replaces them.
         costs: Function that returns the costs of an algorithm's machine.
@@ -192,25 +191,20 @@ def _common_bus_ids(algorithms: Sequence[Algorithm]) -> BusIds:
     return listed[0] if listed else next(iter(said), ())
 
 
-def with_selection(made: Bundle, selection: Selection, protocols: Protocols) -> Bundle:
+def with_selection(bundle: Bundle, selection: Selection, protocols: Protocols) -> Bundle:
     """Return the bundle with the switch points of a selection for the collectives that it names.
-
-    Args:
-        made: Bundle to change.
-        selection: Switch points by collective.
-        protocols: Protocols of the bundle's target.
 
     Raises:
         ParameterError: The selection names a collective, algorithm or protocol that the bundle
             lacks.
     """
-    identifiers = [entry.identifier for entry in made.entries]
+    identifiers = [entry.identifier for entry in bundle.entries]
     if unknown := sorted(set(selection.switches) - set(identifiers)):
         raise ParameterError(
             f"select names {unknown[0]}, but the files contain only {', '.join(identifiers)}"
         )
     entries = []
-    for old in made.entries:
+    for old in bundle.entries:
         switches = selection.switches.get(old.identifier, old.switches)
         if any(s.index >= len(old.algorithms) for s in switches):
             raise ParameterError(
@@ -226,7 +220,7 @@ def with_selection(made: Bundle, selection: Selection, protocols: Protocols) -> 
             )
         by_size = tuple(sorted(switches, key=lambda s: s.from_bytes))
         entries.append(replace(old, switches=by_size))
-    return replace(made, entries=tuple(entries))
+    return replace(bundle, entries=tuple(entries))
 
 
 def c_identifier(name: str) -> str:

@@ -65,8 +65,6 @@ def _part_loads(
     """Return the load of each link and budget by part and step.
 
     Args:
-        algorithm: Algorithm of the sends.
-        by_part: Sends of each part.
         unit: Length of a round.
     """
     constraints = algorithm.topology.constraints()

@@ -260,8 +260,6 @@ class PartOrder:
         """Return whether ``site`` would follow ``source`` without its dependency on it.
 
         Args:
-            source: Site of the dependency.
-            site: Site that depends on ``source``.
             on_rank: Whether to use only instructions of their own rank.
         """
         order = self._order_between(source, site, site[0] if on_rank else None)

@@ -21,7 +21,6 @@ class Instances:
         algorithm: All instances in one algorithm. Chunk c of instance i is chunk ``i * each + c``,
             so neighbors in a buffer's block are also neighbors in each instance.
         together: Transfer number of each send that shares a transfer, always within one instance.
-        count: Number of instances.
     """
 
     algorithm: Algorithm

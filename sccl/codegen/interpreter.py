@@ -39,7 +39,6 @@ class Fault:
 
     Attributes:
         kind: ``deadlock``, ``unwritten``, ``race``, ``flag``, ``channel`` or ``wrong``.
-        message: Description in a sentence.
     """
 
     kind: str
@@ -250,7 +249,6 @@ def run_program(
     """Run a program and return every rank's output and all faults.
 
     Args:
-        program: Program to run.
         inputs: Input of each rank: a 1-D array of its concatenated blocks, empty without input. All
             inputs have one type and one number of elements per block.
         op: ``sum``, ``prod``, ``min`` or ``max``.

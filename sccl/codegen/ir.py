@@ -84,7 +84,6 @@ class Instruction:
     """One instruction. :class:`Op` describes the use of the fields by each operation.
 
     Attributes:
-        step: Step of the algorithm.
         chunk: Chunk that it moves or reduces.
         flag: Flag that SEND and CREDIT set at the peer, and that the others await.
         credit: Flag that SEND and RECV_REDUCE_SEND await before they write.
@@ -179,7 +178,6 @@ class RankProgram:
     """Program of one rank.
 
     Attributes:
-        blocks: Thread blocks.
         scratch_slots: Number of scratch slots, each as large as the largest chunk.
         flags: Number of flags that peers set on this rank.
         saves: Input indices that an in-place call copies to other memory first.
@@ -203,7 +201,6 @@ class Program:
 
     Attributes:
         name: Name of the topology.
-        steps: S.
         landing: Buffer into which arrivals are written.
         serial: Whether every rank is one thread (one block, any number of peers).
     """

@@ -36,7 +36,6 @@ def lower(algorithm: Algorithm, landing: Landing) -> Program:
     """Lower an algorithm to a program without optimizations.
 
     Args:
-        algorithm: Algorithm to lower.
         landing: Buffer into which senders write arrivals that belong into the output.
 
     Raises:

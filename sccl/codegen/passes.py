@@ -67,9 +67,7 @@ def _merge_instructions(
     """Merge instructions of a rank's program.
 
     Args:
-        rank_program: Program to change.
         joined: Address of the instruction that absorbs each removed one.
-        changed: New instructions by their address.
     """
     moved: dict[Address, Address] = {}
     for b, block in enumerate(rank_program.blocks):
@@ -283,7 +281,6 @@ def pair_channels(program: Program, *, interleave: bool = True) -> Program:
     links stay busy. If waits would then form a cycle, all sends of a step come first.
 
     Args:
-        program: Program to change.
         interleave: Whether to mix sends and receipts. A single thread that runs all blocks needs
             all sends of a step first. Otherwise two ranks could wait for later sends of each other.
     """
@@ -373,7 +370,6 @@ def _merge_blocks(
     """Merge the blocks of each entry into one, in the order of steps.
 
     Args:
-        rank_program: Program to change.
         joined: Send peer, receive peer and former blocks of each new block.
         turns: Turns of instructions within their step. Instructions without a turn come last.
 
@@ -425,7 +421,6 @@ def _drop_dependencies(program: Program, *, contained: bool, on_rank: bool) -> P
     """Remove the dependencies of one kind that follow from the others.
 
     Args:
-        program: Program to change.
         contained: Whether the kind is a read of a chunk before a result that contains it.
         on_rank: Whether the dependencies must follow from instructions of their rank alone.
     """
@@ -491,7 +486,6 @@ def compile_program(algorithm: Algorithm, landing: Landing, *, serial: bool) -> 
     """Lower an algorithm and run all passes.
 
     Args:
-        algorithm: Algorithm to compile.
         landing: Buffer into which arrivals are written. Eager programs keep one slot for every
             arrival, because shared slots would make senders wait.
         serial: Whether every rank has a single block.

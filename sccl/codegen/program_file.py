@@ -47,25 +47,19 @@ from sccl.topo import resolve_topology
 PROGRAM_FILE = "program.json"
 
 
-def project_to_wire(made: Bundle, target: str, protocols: Protocols) -> ProjectWire:
-    """Convert a bundle's programs to their file shape.
-
-    Args:
-        made: Bundle of the project.
-        target: Name of its target.
-        protocols: Protocols of its target.
-    """
+def project_to_wire(bundle: Bundle, target: str, protocols: Protocols) -> ProjectWire:
+    """Convert a bundle's programs to their file shape."""
     return ProjectWire(
         target=target,
-        ranks=made.ranks,
-        selection=str(made.selection()),
+        ranks=bundle.ranks,
+        selection=str(bundle.selection()),
         protocols=tuple(protocols),
         collectives=tuple(
             CollectiveProgramsWire(
                 identifier=entry.identifier,
                 algorithms=tuple(map(_lowered_to_wire, entry.algorithms)),
             )
-            for entry in made.entries
+            for entry in bundle.entries
         ),
     )
 
@@ -136,10 +130,7 @@ class LoadedProgram:
     """A program and its machine.
 
     Attributes:
-        file: File of the program.
         name: Algorithm and protocol of the program in the file.
-        program: Program.
-        topology: Machine of the program.
     """
 
     file: Path

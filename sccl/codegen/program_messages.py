@@ -8,15 +8,13 @@ dependencies, as in :mod:`sccl.codegen.interpreter`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sccl.codegen.hazards import Site, program_sites
 from sccl.codegen.ir import Instruction, Program
 from sccl.sim import Messages
-
-Site = tuple[int, int, int]
-"""(rank, block, index) of an instruction."""
 
 _NO_GATE = -1
 
@@ -26,10 +24,11 @@ def build_messages(program: Program) -> Messages:
 
     Messages are numbered by step, chunk, source and destination, like those of algorithms.
     """
-    code = dict(_program_sites(program))
+    code = program_sites(program)
     ready = {site: gate for gate, site in enumerate(code)}
     sends = sorted(
-        (s for s in code if code[s].sends()), key=lambda site: _instruction_order(site, code[site])
+        (site for site in code if code[site].sends()),
+        key=lambda site: (code[site].step, code[site].chunk, site[0], _target(code[site])[0]),
     )
     done = ready | {site: len(code) + i for i, site in enumerate(sends)}
     awaited = {(site[0], flag): site for site, line in code.items() for flag in line.awaits()}
@@ -50,16 +49,6 @@ def build_messages(program: Program) -> Messages:
         counted_at=np.array(counted_at, np.int32),
         num_chunks=program.collective.num_chunks,
     )
-
-
-def _program_sites(program: Program) -> Iterator[tuple[Site, Instruction]]:
-    for rank, rank_program in enumerate(program.ranks):
-        for (block, index), line in rank_program.instructions():
-            yield (rank, block, index), line
-
-
-def _instruction_order(site: Site, line: Instruction) -> tuple[int, int, int, int]:
-    return line.step, line.chunk, site[0], _target(line)[0]
 
 
 def _target(line: Instruction) -> tuple[int, int]:
@@ -84,13 +73,14 @@ def _gate_edges(
     """Return pairs of gates as two rows: a gate that opens, and a gate that waits for it."""
     opened: list[int] = []
     counted_at: list[int] = []
-    for (rank, block, index), line in code.items():
-        before = [(rank, b, i) for b, i in line.after]
-        before += [(rank, block, index - 1)] if index else []
-        opened += [done[site] for site in before]
-        counted_at += [ready[rank, block, index]] * len(before)
+    for site, line in code.items():
+        rank, (block, index) = site
+        before = [(rank, address) for address in line.after]
+        before += [(rank, (block, index - 1))] if index else []
+        opened += [done[source] for source in before]
+        counted_at += [ready[site]] * len(before)
         target = line.sets()
         if line.sends() is None and target is not None and target in awaited:  # a credit
-            opened.append(done[rank, block, index])
+            opened.append(done[site])
             counted_at.append(ready[awaited[target]])
     return opened, counted_at

@@ -27,7 +27,7 @@ class Target(Protocol):
     SERIAL: bool
     PROTOCOLS: Protocols
 
-    def files(self, made: Bundle, options: CodegenOptions) -> dict[str, str]:
+    def files(self, bundle: Bundle, options: CodegenOptions) -> dict[str, str]:
         """Return the sources of a bundle by file name."""
 
     def readme(self, options: CodegenOptions) -> dict[str, str]:
@@ -53,8 +53,6 @@ def generate(
 
     Args:
         algorithms: Algorithms of the project, all for one number of ranks.
-        target: Name of the target.
-        options: Code generation options.
         select: Switch points that replace those of the cost model, in the syntax of
             ``SCCL_SELECT``.
         costs: Function that returns the costs of an algorithm's machine.
@@ -76,17 +74,18 @@ def generate(
     protocols = writer.PROTOCOLS
     if chosen.transport == "dma":
         protocols = gpu.without_packets(protocols)
-    made = build_bundle(algorithms, serial=serial, protocols=protocols, costs=costs)
+    bundle = build_bundle(algorithms, serial=serial, protocols=protocols, costs=costs)
     if select is not None:
-        made = with_selection(made, Selection.parse(select), protocols)
-    sources = writer.files(made, chosen)
+        bundle = with_selection(bundle, Selection.parse(select), protocols)
+    sources = writer.files(bundle, chosen)
     folder = "host" if target == "host" else "gpu"
-    sources["README.md"] = render(f"{folder}/README.md.jinja", _readme_values(made, target, chosen))
-    sources[PROGRAM_FILE] = project_text(project_to_wire(made, target, protocols))
+    values = _readme_values(bundle, target, chosen)
+    sources["README.md"] = render(f"{folder}/README.md.jinja", values)
+    sources[PROGRAM_FILE] = project_text(project_to_wire(bundle, target, protocols))
     return sources
 
 
-def _readme_values(made: Bundle, target: str, options: CodegenOptions) -> dict[str, Any]:
+def _readme_values(bundle: Bundle, target: str, options: CodegenOptions) -> dict[str, Any]:
     rows = [
         {
             "collective": entry.identifier,
@@ -98,15 +97,15 @@ def _readme_values(made: Bundle, target: str, options: CodegenOptions) -> dict[s
             "eager": lowered.eager.scratch_slots,
             "direct": lowered.direct.scratch_slots,
         }
-        for entry in made.entries
+        for entry in bundle.entries
         for number, lowered in enumerate(entry.algorithms)
     ]
     return {
-        "ranks": made.ranks,
+        "ranks": bundle.ranks,
         "version": __version__,
         "rows": rows,
-        "slot_bytes": host.SLOT_BYTES if target == "host" else made.slot_bytes,
-        "selection": str(made.selection()),
+        "slot_bytes": host.SLOT_BYTES if target == "host" else bundle.slot_bytes,
+        "selection": str(bundle.selection()),
         **_TARGETS[target].readme(options),
     }
 
@@ -115,7 +114,6 @@ def write_project(directory: Path, sources: dict[str, str], *, force: bool = Fal
     """Write a project into a new folder, or over a project of the same algorithms.
 
     Args:
-        directory: Folder of the project.
         sources: Text of the files by name.
         force: Whether to write into any folder. Other files in it are kept.
 
@@ -155,17 +153,3 @@ def _project_digests(program: str) -> tuple[str, list[str]] | None:
         return None
     digests = [a.digest for entry in project.collectives for a in entry.algorithms]
     return project.target, sorted(map(str, digests))
-
-
-def selection_files(program: ProjectWire, selection: Selection) -> dict[str, str]:
-    """Return the files of a project that contain its switch points, with a new selection.
-
-    Args:
-        program: Content of its ``program.json``.
-        selection: New switch points.
-    """
-    text = str(selection)
-    return {
-        "selection.hpp": render("common/selection.hpp.jinja", {"selection": text}),
-        PROGRAM_FILE: project_text(program.with_selection(text)),
-    }

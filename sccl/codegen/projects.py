@@ -43,11 +43,7 @@ class WrittenProject:
     """A written project.
 
     Attributes:
-        directory: Folder of the project.
-        target: Name of the target.
-        plans: Plans by file.
         algorithms: The same plans as algorithms in steps, with all sends.
-        files: Names of the written files.
     """
 
     directory: Path
@@ -81,9 +77,6 @@ def write_project_of(  # noqa: PLR0913, PLR0917 - independent inputs
 
     Args:
         plans: Plans by name. Names are for messages.
-        directory: Folder of the project.
-        target: Name of the target.
-        options: Code generation options.
         select: Switch points that replace those of the cost model, in the notation of
             ``SCCL_SELECT``.
         machine: Machine whose costs set the switch points, such as a measured one. None: each

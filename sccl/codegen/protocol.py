@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sccl.codegen.hazards import program_sites
 from sccl.codegen.ir import Program
 
 
@@ -95,9 +96,8 @@ def find_neighbors(programs: Iterable[Program], ranks: int) -> tuple[frozenset[i
     """
     peers: list[set[int]] = [set() for _ in range(ranks)]
     for program in programs:
-        for rank, rank_program in enumerate(program.ranks):
-            for _, line in rank_program.instructions():
-                if line.peer is not None:
-                    peers[rank].add(line.peer)
-                    peers[line.peer].add(rank)
+        for (rank, _), line in program_sites(program).items():
+            if line.peer is not None:
+                peers[rank].add(line.peer)
+                peers[line.peer].add(rank)
     return tuple(map(frozenset, peers))

@@ -33,7 +33,6 @@ class ModeledProgram:
     """Parameters of an algorithm in the cost model.
 
     Attributes:
-        root: Root rank.
         steps: S.
         rounds: R.
         chunks: C.
@@ -111,8 +110,6 @@ def _crossover_size(
     """Return the size from which ``after`` is faster than ``before``.
 
     Args:
-        before: Algorithm of the smaller sizes.
-        after: Algorithm of the larger sizes.
         first: Smallest size for which ``before`` is the fastest algorithm.
         last: Smallest size for which ``after`` is the fastest if calls have one piece.
     """
@@ -171,8 +168,6 @@ def select_by_costs(
     The result equals the selection of a project that is generated for that machine.
 
     Args:
-        project: Project on disk.
-        machine: Machine with the costs.
         collectives: Identifiers of the collectives to change. Empty: all.
 
     Raises:

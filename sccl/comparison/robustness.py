@@ -19,6 +19,7 @@ from sccl.collectives import Spec, collective_names, remove_rank
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, FractionText, NonNegative, Part, Seconds
 from sccl.core.frontier import Point
+from sccl.core.graphs import connected_components
 from sccl.core.ids import Edge
 from sccl.core.instance import SweepRange
 from sccl.core.stop import INTERRUPTED, NOT_STOPPED
@@ -30,7 +31,6 @@ from sccl.synth.common.settings import Settings
 from sccl.topo.degrade import remove_parts
 from sccl.topo.measures import unreachable_pair
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.permutations import Orbits
 
 
 class FailingPart(StrEnum):
@@ -150,16 +150,15 @@ def failure_classes(problem: RobustnessProblem) -> dict[PartFailure, list[PartFa
     Each class is a list of failures, and its key is the first of them.
     """
     machine, spec = problem.machine, problem.subject.spec
-    orbits = Orbits(_all_failures(machine, problem.parts))
-    collective = spec.at(spec.unit)
-    everything = list(orbits.members())
-    failure_set = set(everything)
-    for image in automorphisms(machine, collective, costs=True):
-        for failure in everything:
-            moved = failure.map_by(image)
-            if moved is not None and moved in failure_set:
-                orbits.join(failure, moved)
-    return orbits.members()
+    failures = list(_all_failures(machine, problem.parts))
+    failure_set = set(failures)
+    images = (
+        (failure, moved)
+        for image in automorphisms(machine, spec.at(spec.unit), costs=True)
+        for failure in failures
+        if (moved := failure.map_by(image)) in failure_set and moved is not None
+    )
+    return connected_components(failures, images)
 
 
 def _all_failures(machine: Topology, parts: Iterable[FailingPart]) -> Iterator[PartFailure]:

@@ -19,7 +19,7 @@ from sccl.core.files.shapes import FileText, Part
 from sccl.core.formatting import format_count
 from sccl.core.sizes import parse_sizes
 from sccl.errors import CollectiveError, InputError
-from sccl.formats import SizedPlan, WrittenFiles
+from sccl.formats.common.contract import SizedPlan, WrittenFiles
 from sccl.formats.tuner_csv import COLLECTIVES, DEFAULT_CHANNELS, MAX_SIZE, TunerRule, format_rules
 from sccl.synth.baselines.nccl import count_nodes
 from sccl.synth.common.problem import build_spec

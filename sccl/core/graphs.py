@@ -71,3 +71,13 @@ def connected_components(
     for k, node in enumerate(ordered):
         components.setdefault(ordered[find_root(k)], []).append(node)
     return components
+
+
+def first_members(components: Mapping[Node, Iterable[Node]]) -> dict[Node, Node]:
+    """Map each node to the first node of its component.
+
+    Examples:
+        >>> first_members({"a": ["a", "c"], "b": ["b"]})
+        {'a': 'a', 'c': 'a', 'b': 'b'}
+    """
+    return {node: first for first, members in components.items() for node in members}

@@ -6,34 +6,7 @@ from collections.abc import Callable
 from typing import cast
 
 from sccl.core.plugins import load_plugin, plugin_names
-from sccl.formats.common.contract import (
-    MAX_BYTES,
-    ForeignPlan,
-    Format,
-    FormatOptions,
-    SizedPlan,
-    StepFormat,
-    VerifiedTrainingPlan,
-    WrittenFiles,
-    dependency_arrows,
-)
-
-__all__ = [
-    "MAX_BYTES",
-    "ForeignPlan",
-    "Format",
-    "FormatOptions",
-    "SizedPlan",
-    "VerifiedTrainingPlan",
-    "WrittenFiles",
-    "dependency_arrows",
-    "detect_format",
-    "load",
-    "names",
-    "readable_names",
-    "step_writer",
-    "writable_names",
-]
+from sccl.formats.common.contract import Format, StepFormat, VerifiedTrainingPlan, WrittenFiles
 
 READ_ONLY = frozenset({"forestcoll", "teccl"})
 WRITE_ONLY = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"})

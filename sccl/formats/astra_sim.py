@@ -34,7 +34,7 @@ from sccl.formats.common.astra_networks import (
     ns3_files,
 )
 from sccl.formats.common.contract import SizedPlan, WrittenFiles, write_only
-from sccl.formats.common.messages import Message, MessageOptions, chunk_sizes
+from sccl.formats.common.messages import MessageOptions, chunk_sizes
 from sccl.training.files.chakra_records import COLLECTIVES, NodeKind
 
 NAME = "astra-sim"
@@ -101,8 +101,8 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
         )
     network = choose_network(plan.plan.topology, options.network)
     network.check_bytes(min(_chunk_sizes(plan)))
-    link_of = _uplink if network.kind == "Switch" else _pair
-    files = rank_traces(plan, options.awaiting, link_of)
+    is_switch = network.kind == "Switch"  # whose links are those of senders, otherwise of pairs
+    files = rank_traces(plan, options.awaiting, lambda m: (m.src,) if is_switch else (m.src, m.dst))
     return build_custom_collective(name, _call_bytes(plan), files, analytical_backend(network))
 
 
@@ -139,10 +139,7 @@ def build_custom_collective(
     """Build the folder of a collective that the traces of ranks implement.
 
     Args:
-        collective: Name of the collective.
         size_bytes: Bytes of the whole call.
-        rank_files: Trace of each rank.
-        backend: Network of the run.
     """
     comm_type = COLLECTIVES.index(collective)
     attributes: dict[str, int | bool] = {"comm_type": comm_type, "comm_size": size_bytes}
@@ -166,14 +163,6 @@ def build_custom_collective(
     )
     note = "each rank prints its end time in nanoseconds (cycles); data are not checked"
     return WrittenFiles({**files, **backend.files}, command, (note, *backend.notes))
-
-
-def _uplink(message: Message) -> tuple[int, ...]:
-    return (message.src,)
-
-
-def _pair(message: Message) -> tuple[int, ...]:
-    return (message.src, message.dst)
 
 
 def _ns3_backend(plan: SizedPlan) -> AstraBackend:

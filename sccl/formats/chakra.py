@@ -239,7 +239,7 @@ class _RankTraces:
         op = self._calls.get(name)
         if op is None:
             return _RankRole(name)
-        members = _group_of_rank(op, rank)
+        members = next(group for group in op.groups if rank in group)
         if not _is_send(op):
             return _RankRole(name, self.groups.get(members, 0))
         gives = 0 if op.root is None else op.group.index(op.root)
@@ -333,10 +333,6 @@ def _input_bytes(call: CommOp) -> int:
     """Return the input bytes of a rank, for a scatter or a broadcast those of the root."""
     gathers = call.collective in ("allgather", "gather")
     return call.size_bytes // len(call.group) if gathers else call.size_bytes
-
-
-def _group_of_rank(op: CommOp, rank: int) -> tuple[int, ...]:
-    return next(group for group in op.groups if rank in group)
 
 
 def _micros(us: float) -> int:

@@ -16,7 +16,7 @@ events (``ph`` s and f) lead along dependencies. Instants (``ph`` i) mark the be
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -59,14 +59,15 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
             f"{transfers} transfers, and viewers take up to {MAX_EVENTS}: export a part, as "
             "'sccl show' writes one"
         )
-    encoder = msgspec.json.Encoder()
-    rows = [
-        encoder.encode(event)
-        for n, entry in enumerate(plans)
-        for event in _schedule_events(n, entry)
-    ]
-    text = b'{"displayTimeUnit": "ns", "traceEvents": [\n' + b",\n".join(rows) + b"\n]}\n"
-    return WrittenFiles({"trace.json": text}, "open https://ui.perfetto.dev and drop {path} on it")
+    events = (event for n, entry in enumerate(plans) for event in _schedule_events(n, entry))
+    return _trace_file("ns", events)
+
+
+def _trace_file(unit: str, events: Iterable[dict[str, Any]], *notes: str) -> WrittenFiles:
+    rows = b",\n".join(map(msgspec.json.Encoder().encode, events))
+    text = b'{"displayTimeUnit": "%s", "traceEvents": [\n%s\n]}\n' % (unit.encode(), rows)
+    command = "open https://ui.perfetto.dev and drop {path} on it"
+    return WrittenFiles({"trace.json": text}, command, notes)
 
 
 sniff, read = write_only("a trace has the load of links, not the demand")
@@ -141,20 +142,16 @@ def write_step(stepped: VerifiedTrainingPlan) -> WrittenFiles:
             f"to {MAX_SPANS} are written: look at it with 'sccl plot'"
         )
     threads = _threads(stepped, spans)
-    encoder = msgspec.json.Encoder()
     events = (
         *_names(threads),
         *_iteration_marks(spans),
         *_span_events(stepped, threads),
         *_arrow_events(stepped, threads),
     )
-    rows = map(encoder.encode, events)
-    text = b'{"displayTimeUnit": "ms", "traceEvents": [\n' + b",\n".join(rows) + b"\n]}\n"
     note = f"it has the first {until} iterations"
     if timeline.is_steady:
         note += f"; from iteration {timeline.first_periodic} on they repeat"
-    command = "open https://ui.perfetto.dev and drop {path} on it"
-    return WrittenFiles({"trace.json": text}, command, (note,))
+    return _trace_file("ms", events, note)
 
 
 _Threads = dict[StepSpan, tuple[str, dict[str, int]]]

@@ -23,8 +23,9 @@ from sccl.formats.common.contract import (
     FormatOptions,
     SizedPlan,
     WrittenFiles,
+    larger_buffer_ratio,
 )
-from sccl.formats.common.program_check import order_steps, run_graph
+from sccl.formats.common.program_check import find_faults, order_steps
 from sccl.formats.msccl.msccl_graph import build_graph
 from sccl.formats.msccl.msccl_lowering import alias_of, lower_to_gpus
 from sccl.formats.msccl.msccl_program import (
@@ -127,9 +128,7 @@ def write(plans: Sequence[SizedPlan], options: MscclOptions) -> WrittenFiles:
     return WrittenFiles(files, _command(runtime, sorted(files)), tuple(dict.fromkeys(notes)))
 
 
-def sniff(content: bytes) -> bool:
-    """Return whether content begins like an MSCCL program."""
-    return is_program(content)
+sniff = is_program
 
 
 def read(content: bytes, where: str) -> ForeignPlan:
@@ -188,8 +187,7 @@ def _check_supported(name: str, algorithm: Algorithm, runtime: Runtime) -> None:
 
 def _chunk_count(algorithm: Algorithm) -> int:
     """Return the number of chunks of the larger buffer."""
-    collective = algorithm.collective
-    return collective.chunks * (collective.ranks if collective.name == "allgather" else 1)
+    return algorithm.collective.chunks * larger_buffer_ratio(algorithm.collective)
 
 
 def _call_modes(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
@@ -232,7 +230,7 @@ def _attributes(
     name = algorithm.collective.name
     spelt = "reduce_scatter" if (name, runtime.name) == ("reducescatter", "msccl") else name
     used = 1 + max(block.channel for gpu in gpus for block in gpu.blocks)
-    min_bytes, max_bytes = _byte_limits(plan, algorithm, runtime, max(gpu.scratch for gpu in gpus))
+    min_bytes, max_bytes = _byte_limits(plan, runtime, max(gpu.scratch for gpu in gpus))
     return {
         "name": plan.name[:MAX_NAME],
         "proto": options.protocol.value,
@@ -245,18 +243,14 @@ def _attributes(
     }
 
 
-def _byte_limits(
-    plan: SizedPlan, algorithm: Algorithm, runtime: Runtime, scratch: int
-) -> tuple[int, int]:
+def _byte_limits(plan: SizedPlan, runtime: Runtime, scratch: int) -> tuple[int, int]:
     """Return ``minBytes`` and ``maxBytes`` of the larger buffer, by the runtime's convention.
 
     Raises:
         ParameterError: The maximum is 0 bytes, which the runtime would read as no limit.
     """
-    factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
-    min_bytes = plan.min_bytes * factor
-    if plan.max_bytes is not None:
-        max_bytes = plan.max_bytes * factor + factor - 1
+    min_bytes, max_bytes = plan.larger_buffer_range
+    if max_bytes is not None:
         if runtime.last_byte and not max_bytes:
             raise ParameterError(
                 f"{plan.name}: it applies to calls of 0 bytes only, and the format uses 0 for all "
@@ -277,9 +271,7 @@ def _checked_file(program: MscclProgram, runtime: Runtime) -> bytes:
     content = format_program(program).encode()
     again = parse_program(content, "the file")
     wrong = find_violations(again, content, runtime)
-    for calling in build_graph(again).call_modes:
-        faults = (*calling.faults, *run_graph(calling.graph).faults)
-        wrong += [f"{calling.name}: {fault.message}" for fault in faults]
+    wrong += [fault.message for fault in find_faults(build_graph(again))]
     wrong += _find_deadlocks(again)
     if wrong:
         raise JudgeError(

@@ -24,8 +24,9 @@ from sccl.formats.common.contract import (
     FormatOptions,
     SizedPlan,
     WrittenFiles,
+    larger_buffer_ratio,
 )
-from sccl.formats.common.program_check import run_graph
+from sccl.formats.common.program_check import find_faults
 from sccl.formats.mscclpp_plans.executor_rules import (
     MAX_MIN_SIZE,
     MAX_OFFSET_BYTES,
@@ -126,19 +127,23 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
                 f"executor: it runs {', '.join(COLLECTIVES)}"
             )
         instances = replicate(algorithm, plan.together, options.instances)
-        gpus, slices = lower_to_gpus(instances, _lowering_options(options))
+        flushes = options.version is Version.V09  # whose pwsf does not flush
+        packets = options.protocol is PlanProtocol.LL
+        lowering = LoweringOptions(options.blocks, packets, flushes)
+        gpus, slices = lower_to_gpus(instances, lowering)
         part = _build_plan(plan, algorithm, gpus, slices, options)
         files[f"{plan.name}.json"] = _checked_file(part, plan.name)
-        notes += _notes(part, gpus)
-        size = _buffer_bytes(plan, algorithm)
-        if size is not None and (remainder := size % _size_unit(part)):
+        notes += _notes(part)
+        size = plan.size_bytes and plan.size_bytes * larger_buffer_ratio(algorithm.collective)
+        if size and (remainder := size % _size_unit(part)):
             notes.append(
                 f"{plan.name}: the executor refuses {size} bytes, which are {remainder} bytes "
                 f"above a multiple of {_size_unit(part)}: for other sizes, search for an algorithm "
                 "of another C, for example by 'sccl pareto --max-chunks 32'"
             )
             size = None
-        commands.append(_command(plan.name, part, size, is_single=len(plans) == 1))
+        path = "{path}" if len(plans) == 1 else "{path}/" + f"{plan.name}.json"
+        commands.append(_command(path, part, size))
     return WrittenFiles(files, commands[0], tuple(dict.fromkeys(notes)))
 
 
@@ -171,11 +176,6 @@ def read(content: bytes, where: str) -> ForeignPlan:
     return ForeignPlan(program, about, () if ended else notes, ended)
 
 
-def _lowering_options(options: MscclppOptions) -> LoweringOptions:
-    flushes = options.version is Version.V09  # whose pwsf does not flush
-    return LoweringOptions(options.blocks, options.protocol is PlanProtocol.LL, flushes)
-
-
 def _build_plan(
     plan: SizedPlan,
     algorithm: Algorithm,
@@ -183,14 +183,13 @@ def _build_plan(
     slices: int,
     options: MscclppOptions,
 ) -> PlanPart:
-    factor = algorithm.collective.ranks if algorithm.collective.name == "allgather" else 1
     packets = options.protocol is PlanProtocol.LL
-    min_bytes, max_bytes = plan.min_bytes * factor, _max_bytes(gpus, _PACKED if packets else 1)
+    min_bytes, last = plan.larger_buffer_range
+    max_bytes = _max_bytes(gpus, _PACKED if packets else 1)
     if options.version is Version.V09 and slices > 1:  # it omits words if slices are empty
-        chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
-        min_bytes = max(min_bytes, ALIGNMENT * slices * chunks)
-    if plan.max_bytes is not None:
-        max_bytes = min(max_bytes, plan.max_bytes * factor + factor - 1)
+        min_bytes = max(min_bytes, ALIGNMENT * slices * _larger_buffer_chunks(gpus))
+    if last is not None:
+        max_bytes = min(max_bytes, last)
     if min_bytes > MAX_MIN_SIZE or min_bytes > max_bytes:
         raise ParameterError(
             f"{plan.name}: it is for {min_bytes} bytes on, and the executor's plans begin at up to "
@@ -215,7 +214,7 @@ def _max_bytes(gpus: Sequence[GpuPart], factor: int) -> int:
     Args:
         factor: Ratio of scratch to its data.
     """
-    size = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
+    size = _larger_buffer_chunks(gpus)
     scratch = factor * max(gpu.scratch_chunks for gpu in gpus)
     return MAX_OFFSET_BYTES // max(size, scratch) * size
 
@@ -230,8 +229,7 @@ def _checked_file(plan: PlanPart, name: str) -> bytes:
     content = format_plan(plan)
     again = parse_plan(content, "the file")
     wrong = [*find_violations(again), *find_unflushed(again)]
-    for calling in build_graph(again).call_modes:
-        wrong += [fault.message for fault in (*calling.faults, *run_graph(calling.graph).faults)]
+    wrong += [fault.message for fault in find_faults(build_graph(again))]
     if wrong and plan.inplace:
         raise ParameterError(
             f"{name}: in place it overwrites data before they are read ({wrong[0]}): leave "
@@ -242,34 +240,31 @@ def _checked_file(plan: PlanPart, name: str) -> bytes:
     return content
 
 
-def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
+def _notes(plan: PlanPart) -> list[str]:
+    blocks = max(len(gpu.threadblocks) for gpu in plan.gpus)
     room = (
-        f"{plan.name}: {max(len(g.threadblocks) for g in gpus)} thread blocks of a GPU; the larger "
-        f"buffer has {plan.min_message_size} to {plan.max_message_size} bytes, a multiple of "
+        f"{plan.name}: {blocks} thread blocks of a GPU; the larger buffer has "
+        f"{plan.min_message_size} to {plan.max_message_size} bytes, a multiple of "
         f"{_size_unit(plan)}: others are refused"
     )
     notes = [room, f"for {plan.written_for}; MSCCL++'s executor supports sum only"]
-    if any(channel.channel_type == "port" for gpu in gpus for channel in gpu.channels):
+    if any(channel.channel_type == "port" for gpu in plan.gpus for channel in gpu.channels):
         notes.append(
             "transfers between nodes use port channels, which need MSCCL++'s proxy and InfiniBand"
         )
     return notes
 
 
-def _buffer_bytes(plan: SizedPlan, algorithm: Algorithm) -> int | None:
-    """Return the bytes of the larger buffer of a rank. None: unknown."""
-    if plan.size_bytes is None:
-        return None
-    collective = algorithm.collective
-    return plan.size_bytes * (collective.ranks if collective.name == "allgather" else 1)
+def _larger_buffer_chunks(gpus: Sequence[GpuPart]) -> int:
+    return max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
 
 
 def _size_unit(plan: PlanPart) -> int:
     """Return the number of bytes of which all sizes of the larger buffer are multiples."""
-    return ALIGNMENT * max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
+    return ALIGNMENT * _larger_buffer_chunks(plan.gpus)
 
 
-def _command(name: str, plan: PlanPart, size: int | None, *, is_single: bool) -> str:
+def _command(path: str, plan: PlanPart, size: int | None) -> str:
     """Return the command that runs a plan: at a size, or at about 16 KiB per chunk if possible."""
     unit = _size_unit(plan)
     min_count = -(-plan.min_message_size // unit)
@@ -277,7 +272,6 @@ def _command(name: str, plan: PlanPart, size: int | None, *, is_single: bool) ->
     if size is not None and plan.min_message_size <= size <= plan.max_message_size:
         count = size // unit
     inside = " --in_place" if plan.inplace else ""
-    path = "{path}" if is_single else "{path}/" + f"{name}.json"
     return (
         f"mpirun -np {len(plan.gpus)} python3 python/test/executor_test.py -path {path} "
         f"--size {count * unit}{inside}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,7 @@ def run_session(
     of the process and the return of Popen, the process would otherwise survive.
 
     Args:
-        words: Command.
         end: Signal that ends all processes of the session.
-        settings: Further arguments of Popen.
 
     Raises:
         OSError: The command cannot be started.
@@ -76,6 +75,45 @@ def run_session(
             process.wait()
 
 
+def run_make(
+    folder: Path,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    failed: str,
+    notify: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run make in a folder.
+
+    Args:
+        failed: Start of the error message.
+        notify: Progress callback: a line of the output.
+
+    Raises:
+        ToolError: make is missing, or failed.
+    """
+    make = shutil.which("make")
+    if make is None:
+        raise ToolError("make is missing: install it (Debian, Ubuntu: apt-get install make)")
+    run_command([make, "-s", *words], folder, environment, failed, notify)
+
+
+def run_command(
+    words: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    failed: str,
+    notify: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run a command in a folder, and pass each line of its output to a callback.
+
+    Raises:
+        ToolError: The command failed. The message starts with ``failed``.
+    """
+    with closing(iterate_lines(words, folder, environment, lambda _: failed)) as lines:
+        for line in lines:
+            notify(line.rstrip())
+
+
 def iterate_lines(
     words: Sequence[str],
     folder: Path,
@@ -89,9 +127,6 @@ def iterate_lines(
     make started would otherwise continue.
 
     Args:
-        words: Command.
-        folder: Working directory.
-        environment: Environment variables.
         failed: Function from the exit code to the start of the error message.
         begin: Prefix of the lines to yield. Other lines appear only in the error message: if a rank
             dies, mpirun prints between the lines of the program.

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import Part
-from sccl.runtime import CheckResult, ToolCheck, ToolState, mpi_folder, try_all
+from sccl.runtime.mpi import mpi_folder
+from sccl.runtime.tool_checks import CheckResult, ToolCheck, ToolState, try_all
 
 _REINSTALL = "reinstall sccl with its dependencies (in its folder: pip install .)"
 _ABSENT = "No module named"
@@ -47,10 +48,7 @@ class Tool:
 
     Attributes:
         group: Heading of the report under which it appears.
-        name: Name of the tool.
-        purpose: Purpose of the tool.
         install_hint: Installation in one line.
-        check: Trial of the tool.
         needed: Whether the main command, ``sccl pareto``, needs it.
     """
 
@@ -67,7 +65,7 @@ ToolResults = Sequence[tuple[Tool, CheckResult]]
 
 def examine_tools() -> ToolResults:
     """Try every tool, and return the results."""
-    tools = list(_all_tools())
+    tools = [*_solver_tools(), *_compiler_tools(), *_gpu_tools(), *_other_tools()]
     return list(zip(tools, try_all([tool.check for tool in tools]), strict=True))
 
 
@@ -93,13 +91,6 @@ def _tool_part(tool: Tool, result: CheckResult) -> ToolPart:
         use=tool.purpose if works else "",
         get="" if works else tool.install_hint,
     )
-
-
-def _all_tools() -> Iterator[Tool]:
-    yield from _solver_tools()
-    yield from _compiler_tools()
-    yield from _gpu_tools()
-    yield from _other_tools()
 
 
 def _package_check(code: str, package: str, *arguments: str, says: str = "") -> ToolCheck:

@@ -18,7 +18,7 @@ from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
 from sccl.core.topology import BusIds
 from sccl.errors import InputError, ParameterError, ToolError
-from sccl.runtime.command_sessions import iterate_lines
+from sccl.runtime.command_sessions import iterate_lines, run_command, run_make
 from sccl.runtime.mpi import Mpi
 from sccl.topo.profiles.measurements import LinkTiming, Pacing
 
@@ -30,11 +30,8 @@ class LinkTrial:
     """Parameters of a measurement of links.
 
     Attributes:
-        ranks: Number of ranks to start.
         edges: Links, as ``(src, dst)``, in the order of measurement.
-        sizes: Chunk sizes in bytes.
         counts: Numbers of chunks to send, both one after another and at once.
-        repeat: Number of repetitions.
     """
 
     ranks: int
@@ -55,8 +52,6 @@ def measure_links(
     """Build and run the program that times transfers, and return its measurements.
 
     Args:
-        trial: Parameters.
-        mpi: MPI installation.
         notify: Progress callback: description of the current work.
 
     Raises:
@@ -67,18 +62,10 @@ def measure_links(
         for name in (_SOURCE, _HEADER):
             shutil.copy(data_dir("codegen_templates") / "profile" / name, folder)
         notify(f"compiling with {mpi.compiler}")
-        _compile(folder, mpi)
+        compiling = [mpi.compiler, "-std=c++17", "-O2", _SOURCE, "-o", "profile"]
+        run_command(compiling, folder, mpi.environment(), f"{mpi.compiler} failed")
         words = [*mpi.launcher(trial.ranks), str(folder / "profile"), *trial.arguments()]
         return run_profiler(words, folder, mpi.environment(), trial, notify)
-
-
-def _compile(folder: Path, mpi: Mpi) -> None:
-    words = [mpi.compiler, "-std=c++17", "-O2", _SOURCE, "-o", "profile"]
-    with closing(
-        iterate_lines(words, folder, mpi.environment(), lambda _: f"{mpi.compiler} failed")
-    ) as lines:
-        for _ in lines:
-            pass
 
 
 _Row = tuple[int, int, Pacing, int, int]
@@ -95,13 +82,6 @@ def run_profiler(
     """Run a program that times transfers, and return its measurements.
 
     The repetitions of each link, pacing, count and size are collected, in order of appearance.
-
-    Args:
-        words: Command.
-        folder: Working directory.
-        environment: Environment variables.
-        trial: Parameters of the measurement.
-        notify: Progress callback: description of the current work.
 
     Raises:
         ToolError: The program failed, or printed invalid timings.
@@ -150,7 +130,6 @@ class GpuProfiler:
     """A compiled program that times transfers between the visible GPUs.
 
     Attributes:
-        folder: Folder of the program.
         gpus: Number of visible GPUs, at least two.
     """
 
@@ -193,18 +172,11 @@ def build_gpu_profiler(notify: Callable[[str], None] = lambda _: None) -> Iterat
         ToolError: No compiler for GPUs works, or fewer than two GPUs are visible.
     """
     target, compiler = _compiler()
-    make = shutil.which("make")
-    if make is None:
-        raise ToolError("make is missing: install it (Debian, Ubuntu: apt-get install make)")
     with tempfile.TemporaryDirectory(prefix="sccl-profile-") as place:
         folder = Path(place)
         write_folder(folder, profiler_files(target), last="Makefile")
         notify(f"compiling with {compiler}")
-        words = [make, "-s", f"GPUCXX={compiler}", "gpus"]
-        built = iterate_lines(words, folder, os.environ, lambda _: f"{compiler} failed")
-        with closing(built) as lines:
-            for _ in lines:
-                pass
+        run_make(folder, [f"GPUCXX={compiler}", "gpus"], os.environ, f"{compiler} failed")
         yield GpuProfiler(folder, _visible_gpus(folder))
 
 
@@ -255,11 +227,7 @@ _VERBATIM_FILES = ("gpus.cpp", "plan.hpp")
 
 
 def profiler_files(target: str) -> dict[str, str]:
-    """Return the sources of the program that times transfers between GPUs, by file name.
-
-    Args:
-        target: ``cuda`` or ``hip``.
-    """
+    """Return the sources of the program that times transfers between GPUs, by file name."""
     values = {**_TEXTS[target], "threads": gpu.THREADS}
     folder = data_dir("codegen_templates") / "profile"
     return {

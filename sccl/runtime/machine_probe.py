@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sccl.errors import InputError, ToolError
 from sccl.formats.files.machines import ImportedMachine
-from sccl.runtime import command_output
+from sccl.runtime.tool_checks import command_output
 from sccl.topo import importers
 from sccl.topo.importers import Hints, Imported
 from sccl.topo.importers.common.gpus import find_gpu

@@ -16,10 +16,10 @@ from sccl.core.files.disk import write_atomically
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, NonNegative, Part
-from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.runtime import LinkTrial, Mpi, build_gpu_profiler, measure_links
+from sccl.runtime.link_profile import LinkTrial, build_gpu_profiler, measure_links
+from sccl.runtime.mpi import Mpi
 from sccl.runtime.project_timing import size_range
 from sccl.topo.profiles.measurement_files import load_measurements, measurements_to_wire
 from sccl.topo.profiles.measurements import MAX_PROFILED, Measurements, RepetitionStatistic
@@ -74,11 +74,7 @@ class LinkProfile:
     """A machine that was built from measurements.
 
     Attributes:
-        measurements: Measurements of its links.
-        take: Statistic of the repetitions that was fitted.
         fits: Fitted costs of each link, ascending by link.
-        costs: Costs that similar links share.
-        topology: Machine.
     """
 
     measurements: Measurements
@@ -102,7 +98,6 @@ def build_link_trial(
         machine: Machine whose links are measured. None: every pair of ranks.
         sizes: Range of chunk sizes in bytes, ``from..to``, in factors of two.
         counts: Numbers of chunks, such as ``"1,2,8"``.
-        repeat: Number of repetitions.
 
     Raises:
         ParameterError: A value is out of range, or the machine has links that cannot be measured
@@ -163,12 +158,6 @@ def measure_rank_links(
 ) -> Measurements:
     """Measure the times of transfers between MPI ranks, one pair after another.
 
-    Args:
-        trial: Parameters.
-        mpi: MPI installation.
-        name: Name of the measurement.
-        notify: Progress callback: description of the current work.
-
     Raises:
         ToolError: The measuring program cannot be built, or failed.
     """
@@ -217,7 +206,6 @@ def read_measurements(path: Path, machine: Topology | None, name: str | None) ->
     """Return the measurements in a file.
 
     Args:
-        path: File.
         machine: Machine. If all its links were measured, other links are left out. None: all links.
         name: New name of the measurements. None: the name in the file.
 
@@ -264,7 +252,6 @@ def fit_profile(
     """Fit alpha and beta of each link, and return the resulting machine.
 
     Args:
-        measurements: Measurements of links.
         machine: Machine with the links of the result. None: the measured links.
         alike: Relative difference up to which costs always count as equal.
         max_misfit: Maximum median relative error of a link's fit.
@@ -308,15 +295,6 @@ def check_distinct_files(files: Mapping[str, Path | None]) -> None:
             )
 
 
-def write_measured(profile: LinkProfile, path: Path) -> None:
-    """Write the machine of a profile to a file.
-
-    Raises:
-        InputError: The file cannot be written.
-    """
-    write_atomically(path, to_text(topology_to_wire(profile.topology)))
-
-
 def profile_output(
     profile: LinkProfile,
     machine: Topology | None,
@@ -328,11 +306,7 @@ def profile_output(
     """Return the JSON output.
 
     Args:
-        profile: Profile.
         machine: Machine whose links were measured. None: every pair of ranks.
-        measurements: File of the timings.
-        file: File of the machine.
-        picture: File of the picture.
     """
     inputs = {"measurements": digest(measurements_to_wire(profile.measurements))}
     if machine is not None:

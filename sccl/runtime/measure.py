@@ -22,9 +22,7 @@ class ContenderTiming:
     """The times of a contender for a collective at a size.
 
     Attributes:
-        collective: Identifier of the collective.
         size_bytes: Bytes of a block, as in the OSU benchmarks.
-        contender: Name of the contender.
         us: Microseconds of a call for each repetition, as the mean over ranks and calls.
     """
 
@@ -75,8 +73,6 @@ def time_projects(
 
     Args:
         projects: Projects. The first runs the benchmark and loads the others.
-        mpi: MPI installation.
-        trial: Parameters.
 
     Raises:
         InputError: The projects are for different targets or numbers of ranks.
@@ -132,10 +128,6 @@ def fastest_contenders(
     sizes: dict[int, dict[str, ContenderTiming]], names: Iterable[str]
 ) -> list[tuple[int, str]]:
     """Return the switch points between the fastest contenders.
-
-    Args:
-        sizes: Timings by size and contender.
-        names: Names of the contenders.
 
     Returns:
         Pairs of a size and the contender to use from this size.

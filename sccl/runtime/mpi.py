@@ -18,7 +18,6 @@ class Mpi:
     """An MPI installation.
 
     Attributes:
-        folder: Folder of its commands.
         open_mpi: Whether it is Open MPI, whose launcher starts more ranks than cores only with an
             option.
     """

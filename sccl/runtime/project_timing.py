@@ -8,27 +8,29 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from sccl.codegen.program_file import PROGRAM_FILE
-from sccl.codegen.switch_points import Selection
+from sccl.codegen.switch_points import Selection, select_by_costs
 from sccl.core.files.json_text import file_digest
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, NonNegative, Part
 from sccl.core.sizes import parse_size
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.runtime import (
+from sccl.runtime.measure import (
     ContenderTiming,
-    Mpi,
-    Project,
     TimingTrial,
-    build_project,
     fastest_contenders,
     geometric_speedup,
     group_by_collective,
-    load_project,
     time_projects,
     tune_selection,
+)
+from sccl.runtime.mpi import Mpi
+from sccl.runtime.project import (
+    Project,
+    build_project,
+    load_project,
+    read_program_file,
     write_selection,
-    write_selection_by_costs,
 )
 
 
@@ -108,7 +110,6 @@ def load_project_for(directory: Path, ranks: int | None) -> Project:
     """Return the project in a folder.
 
     Args:
-        directory: Folder of the project.
         ranks: Number of ranks to start. None: the number that the project is for.
 
     Raises:
@@ -129,9 +130,7 @@ def build_trial(
     """Return the parameters of a benchmark of a project.
 
     Args:
-        project: Project.
         sizes: Range of block sizes in bytes, ``from..to``, such as ``"1..4M"``.
-        repeat: Number of repetitions.
         collectives: Collectives to time. Empty: all.
 
     Raises:
@@ -220,7 +219,6 @@ def tune_by_costs(
     """Set the switch points of a project by the costs of a machine, without building or running it.
 
     Args:
-        project: Project.
         machine: Machine with the costs, such as a measured one.
         collectives: Collectives whose switch points change. Empty: all.
 
@@ -229,7 +227,9 @@ def tune_by_costs(
             cannot be written.
     """
     check_collectives(project, collectives)
-    return write_selection_by_costs(project, machine, collectives)
+    selection = select_by_costs(read_program_file(project.directory), machine, collectives)
+    write_selection(project, selection)
+    return selection
 
 
 def project_digests(projects: Sequence[Project]) -> dict[str, str]:
@@ -293,9 +293,7 @@ def tune_output(
     """Return the JSON output of tuning a project, from measurements or a machine's costs.
 
     Args:
-        project: Project.
         inputs: Digest of the project before tuning.
-        selection: New switch points.
         timings: Measurements. Empty if a machine's costs set the switch points.
         machine: Machine whose costs set the switch points. None: measurements set them.
     """

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -58,7 +58,6 @@ class CheckResult:
     """The result of a check.
 
     Attributes:
-        state: Result.
         version: Version. Empty if the tool does not work, or prints none.
         path: Path of the command. Empty if the tool is missing.
         problem: Reason why the tool is broken, as a clause. Empty if it is not.
@@ -80,18 +79,13 @@ def _try_tool(check: ToolCheck, seconds: float) -> CheckResult:
     path = shutil.which(check.command[0])
     if path is None:
         return CheckResult(ToolState.MISSING)
-    with tempfile.TemporaryDirectory(prefix="sccl-") as folder:
-        for name, text in check.files:
-            (Path(folder) / name).write_text(text, encoding="utf-8")
-        try:
-            code, text = _run((path, *check.command[1:]), Path(folder), seconds)
-        except subprocess.TimeoutExpired:
-            return CheckResult(
-                ToolState.BROKEN, path=path, problem=f"no answer within {seconds:g} s"
-            )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            return CheckResult(ToolState.BROKEN, path=path, problem=f"it does not start ({reason})")
+    try:
+        code, text = _run((path, *check.command[1:]), seconds, check.files)
+    except subprocess.TimeoutExpired:
+        return CheckResult(ToolState.BROKEN, path=path, problem=f"no answer within {seconds:g} s")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return CheckResult(ToolState.BROKEN, path=path, problem=f"it does not start ({reason})")
     if re.search(check.missing_pattern, text):
         return CheckResult(ToolState.MISSING)
     if code or not re.search(check.success_pattern, text):
@@ -110,27 +104,33 @@ def command_output(command: Sequence[str], seconds: float = SECONDS) -> str:
         ToolError: The command cannot be started, does not end within ``seconds``, or fails.
     """
     words = shlex.join([Path(command[0]).name, *command[1:]])
-    with tempfile.TemporaryDirectory(prefix="sccl-") as folder:
-        try:
-            code, text = _run(command, Path(folder), seconds)
-        except subprocess.TimeoutExpired as error:
-            raise ToolError(f"{words}: no answer within {seconds:g} s") from error
-        except OSError as error:
-            raise ToolError(f"{words} does not start ({error.strerror or error})") from error
+    try:
+        code, text = _run(command, seconds)
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{words}: no answer within {seconds:g} s") from error
+    except OSError as error:
+        raise ToolError(f"{words} does not start ({error.strerror or error})") from error
     if code:
         end = " ".join(text.split())[-200:] or "nothing"
         raise ToolError(f"{words} ended with exit code {code}, it printed: {end}")
     return text
 
 
-def _run(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, str]:
-    """Return the exit code and output of a command.
+def _run(
+    command: Sequence[str], seconds: float, files: Iterable[tuple[str, str]] = ()
+) -> tuple[int, str]:
+    """Return the exit code and output of a command in a temporary folder with files.
 
     Raises:
         TimeoutExpired: The command did not end in time, and all its processes have been killed.
         OSError: The command cannot be started.
     """
-    with tempfile.TemporaryFile() as output:  # a pipe could be kept open by a child process
+    with (
+        tempfile.TemporaryDirectory(prefix="sccl-") as folder,
+        tempfile.TemporaryFile() as output,  # a pipe could be kept open by a child process
+    ):
+        for name, text in files:
+            (Path(folder) / name).write_text(text, encoding="utf-8")
         with run_session(
             command,
             signal.SIGKILL,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.core.files.disk import write_atomically
+from sccl.core.files.disk import UnreadFiles, skip_unreadable, write_atomically
 from sccl.core.files.json_text import digest, to_text
 from sccl.core.files.kinds import OPTION
-from sccl.formats.files.plans import UnreadFiles, select_files, skip_unreadable
+from sccl.formats.files.plans import select_files
 from sccl.topo import resolve_topology
 from sccl.training.files.training_plans import load_offered_options, offered_options_to_wire
 from sccl.training.plan_files import name_file_in_errors

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sccl.core.cost import format_duration
-from sccl.core.files.disk import read_text, write_atomically
+from sccl.core.files.disk import UnreadFiles, read_text, skip_unreadable, write_atomically
 from sccl.core.files.json_text import digest, file_kind, to_text
 from sccl.core.files.kinds import TIMELINE, TRAINING_KINDS
 from sccl.errors import InputError
-from sccl.formats.files.plans import UnreadFiles, select_files, skip_unreadable
+from sccl.formats.files.plans import select_files
 from sccl.topo import resolve_topology
 from sccl.training.files.training_plans import (
     load_timeline,

@@ -96,12 +96,6 @@ def save_chart(
     An HTML page contains the code that draws it, so it works without a network. Equal charts give
     equal files.
 
-    Args:
-        chart: chart.
-        path: file.
-        title: title of a page.
-        size: size of the picture.
-
     Raises:
         ParameterError: the suffix is none of .html, .svg, .png and .pdf, the size is too large, or
             a scale is given for a format without pixels.

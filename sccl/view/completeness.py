@@ -24,8 +24,6 @@ class BoundSummary:
     """Lower bounds on the costs of algorithms for a collective on a machine.
 
     Attributes:
-        steps: lower bound on S.
-        bandwidth: lower bound on R/C.
         reasons: proofs of the bounds, in sentences.
         scope: class of algorithms for which they hold. Empty: all algorithms.
         classes: bounds for single classes of algorithms.

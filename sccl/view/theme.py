@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -68,6 +69,34 @@ def chart_rows(values: Sequence[Mapping[str, Any]]) -> alt.Data:
         return alt.Data(values=_ChartRows(values))
 
 
+def finish_chart(
+    drawn: C,
+    title: str | alt.Title,
+    notes: Sequence[str] | str | None = None,
+    width: float = WIDTH,
+    height: float = HEIGHT,
+) -> C:
+    """Return a chart with its title, notes below the title, its size, and the common style."""
+    head = title if notes is None else alt.Title(title, subtitle=notes)
+    return apply_theme(drawn.properties(width=width, height=height, title=head))
+
+
+def wrap_notes(*notes: str, length: int = 84) -> list[str]:
+    """Return notes as lines of at most ``length`` characters, which fit beneath a title."""
+    return [line for note in notes for line in textwrap.wrap(note, length)]
+
+
+def series_channels(
+    names: Sequence[str], field: str = "name:N", *, has_legend: bool = True
+) -> dict[str, Any]:
+    """Return the channels that give each series a color and dashes."""
+    common: dict[str, Any] = {"title": None, "legend": series_legend(names) if has_legend else None}
+    return {
+        "color": alt.Color(field, scale=series_scale(names, COLORS), **common),
+        "strokeDash": alt.StrokeDash(field, scale=series_scale(names, DASHES), **common),
+    }
+
+
 def series_scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
     """Return a scale that assigns a color, dashes or a shape to each name."""
     return alt.Scale(domain=list(names), range=[nth(values, i) for i in range(len(names))])
@@ -103,7 +132,6 @@ def decades(low: float, high: float) -> list[float]:
 
     Args:
         low: first value of the axis, more than 0.
-        high: last value of the axis.
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     parts = (1, 2, 5) if math.log10(high / low) < _DECADES else (1,)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import sccl.runtime.doctor as module
 from sccl.cli.main import app
-from sccl.runtime import ToolCheck, ToolState, try_all
+from sccl.runtime.tool_checks import ToolCheck, ToolState, try_all
 from tests.kit.processes import Pipe, wait_for_end
 from tests.kit.tools import tried_tools
 

@@ -12,8 +12,8 @@ import pytest
 
 from sccl.core.topology import Topology
 from sccl.errors import ToolError
-from sccl.runtime import command_output
 from sccl.runtime.machine_probe import GpuListing, amd_gpus, nvidia_gpus, rocm_gpus
+from sccl.runtime.tool_checks import command_output
 from sccl.topo import resolve_topology
 from sccl.topo.importers import nvidia_smi, rocm_smi
 from tests.kit.commands import sccl

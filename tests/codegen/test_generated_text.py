@@ -29,14 +29,13 @@ from sccl.core.files.programs import ProjectWire, project_text
 from sccl.core.topology import ASCENDING, BusIds
 from sccl.errors import FormatError, ParameterError, UnknownNameError
 from sccl.formats.files.plans import write_plan
-from sccl.runtime import (
+from sccl.runtime.measure import (
     ContenderTiming,
     fastest_contenders,
     geometric_speedup,
-    load_project,
     tune_selection,
-    write_selection,
 )
+from sccl.runtime.project import load_project, write_selection
 from sccl.transform import prune
 from tests.kit import once
 from tests.kit.easy_algorithms import frontier

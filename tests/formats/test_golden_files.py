@@ -12,7 +12,7 @@ import pytest
 from sccl import formats
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
-from sccl.formats import SizedPlan
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.files.export_plans import parse_options
 from sccl.judge import violations

@@ -16,7 +16,8 @@ from sccl.core.clock import Clock
 from sccl.core.schedule import build_schedule
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import InputError
-from sccl.formats import SizedPlan, msccl_xml, mscclpp
+from sccl.formats import msccl_xml, mscclpp
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.common.program_graph import GraphFault
 from sccl.formats.files.plans import write_plan
 from sccl.formats.msccl.msccl_program import (

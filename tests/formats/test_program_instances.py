@@ -12,7 +12,8 @@ from sccl.codegen.instances import replicate
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.errors import InputError, ParameterError, TooLargeError
-from sccl.formats import SizedPlan, load, msccl_xml, mscclpp
+from sccl.formats import load, msccl_xml, mscclpp
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.files.export_plans import parse_options
 from sccl.formats.msccl.msccl_program import parse_program
 from sccl.formats.mscclpp_plans.plan_file import parse_plan

@@ -15,7 +15,7 @@ from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
-from sccl.formats import SizedPlan, WrittenFiles
+from sccl.formats.common.contract import SizedPlan, WrittenFiles
 from sccl.formats.files.export_plans import parse_options
 from sccl.judge import violations
 from sccl.sim import Messages

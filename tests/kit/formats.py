@@ -18,7 +18,7 @@ from sccl.core.files.json_text import to_text
 from sccl.core.files.kinds import json_schema
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
-from sccl.formats import Format, SizedPlan, WrittenFiles
+from sccl.formats.common.contract import Format, SizedPlan, WrittenFiles
 from sccl.formats.common.program_check import run_graph
 from sccl.formats.common.program_graph import GraphFault, StepProgram
 from sccl.transform.retime import schedule_algorithm

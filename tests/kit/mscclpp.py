@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sccl.core.algorithm import Algorithm
-from sccl.formats import SizedPlan, mscclpp
+from sccl.formats import mscclpp
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.common.program_graph import GraphFault
 from sccl.formats.mscclpp_plans.plan_file import parse_plan
 from sccl.formats.mscclpp_plans.plan_graph import build_graph

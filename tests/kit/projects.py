@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sccl.codegen.project_writer import generate, write_project
-from sccl.runtime import Mpi, find_mpi
+from sccl.runtime.mpi import Mpi, find_mpi
 from tests.kit import once
 from tests.kit.easy_algorithms import bundle_for
 from tests.kit.headers import EMULATION, precompiled

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from sccl.errors import ToolError
-from sccl.runtime import LinkTrial, Mpi, find_mpi, measure_links
+from sccl.runtime.link_profile import LinkTrial, measure_links
+from sccl.runtime.mpi import Mpi, find_mpi
 from sccl.topo.profiles.measurements import Pacing
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end

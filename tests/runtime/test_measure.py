@@ -13,16 +13,9 @@ import pytest
 
 from sccl.codegen.project_writer import generate, write_project
 from sccl.errors import InputError, ParameterError, ToolError
-from sccl.runtime import (
-    ContenderTiming,
-    Mpi,
-    Project,
-    TimingTrial,
-    build_project,
-    find_mpi,
-    load_project,
-    time_projects,
-)
+from sccl.runtime.measure import ContenderTiming, TimingTrial, time_projects
+from sccl.runtime.mpi import Mpi, find_mpi
+from sccl.runtime.project import Project, build_project, load_project
 from sccl.runtime.project_timing import iterate_timings
 from tests.kit.easy_algorithms import frontier
 from tests.kit.paths import ROOT

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.report import ExitCode, err, out, print_output, report_errors
-from sccl.runtime import ToolState
 from sccl.runtime.doctor import ToolResults, doctor_output, examine_tools, is_usable
+from sccl.runtime.tool_checks import ToolState
 
 _COLORS = {ToolState.OK: "green", ToolState.MISSING: "yellow", ToolState.BROKEN: "red"}
 

@@ -22,16 +22,14 @@ from sccl.core.files.outputs import to_plain
 from sccl.core.formatting import format_count, single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.runtime import (
+from sccl.runtime.measure import (
     ContenderTiming,
-    Mpi,
-    Project,
-    build_project,
     fastest_contenders,
-    find_mpi,
     geometric_speedup,
     group_by_collective,
 )
+from sccl.runtime.mpi import Mpi, find_mpi
+from sccl.runtime.project import Project, build_project
 from sccl.runtime.project_timing import (
     bench_output,
     build_trial,

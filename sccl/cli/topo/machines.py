@@ -12,7 +12,7 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.report import out, print_file, print_output, report_errors
 from sccl.core.files.json_text import to_text
-from sccl.core.files.topologies import topology_to_wire
+from sccl.core.files.topologies import topology_to_wire, write_topology
 from sccl.core.formatting import single_line
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -219,10 +219,10 @@ def _read(
 
 def _write_and_print(read: ImportedMachine, output: Path | None, *, json: bool) -> None:
     """Write the imported machine if requested, and print the import report."""
-    from sccl.formats.files.machines import import_output, write_machine  # noqa: PLC0415 - loads formats
+    from sccl.formats.files.machines import import_output  # noqa: PLC0415 - loads formats
 
     if output is not None:
-        write_machine(read, output)
+        write_topology(output, read.imported.topology)
     if json:
         print_output(import_output(read, output))
         return

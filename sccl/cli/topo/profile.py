@@ -12,9 +12,9 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.project.run import MpiFolder
 from sccl.cli.report import err, out, print_output, print_text, report_errors
+from sccl.core.files.topologies import write_topology
 from sccl.core.formatting import format_count, single_line
 from sccl.core.topology import Topology
-from sccl.runtime import find_mpi
 from sccl.runtime.machine_profile import (
     COUNTS,
     REPEAT,
@@ -29,8 +29,8 @@ from sccl.runtime.machine_profile import (
     profile_output,
     read_measurements,
     save_measurements,
-    write_measured,
 )
+from sccl.runtime.mpi import find_mpi
 from sccl.topo import resolve_topology
 from sccl.topo.profiles.measurements import Measurements, RepetitionStatistic
 from sccl.view import charts
@@ -141,7 +141,7 @@ def profile(
     if plot:
         _draw(link_profile, plot)
     if output:
-        write_measured(link_profile, output)
+        write_topology(output, link_profile.topology)
     if json:
         print_output(
             profile_output(

@@ -141,7 +141,6 @@ def passthrough_functions(names: Iterable[str], *, barrier: bool) -> list[dict[s
     """Return, for each variant, the functions that a project passes to MPI, and the reasons.
 
     Args:
-        names: Collectives of the project.
         barrier: Whether the project implements MPI_Barrier.
     """
     served_names = [name for name in names if name in _SERVED]

@@ -115,16 +115,11 @@ def without_packets(protocols: Protocols) -> Protocols:
     return (first[0], 0), *others
 
 
-def files(
-    bundle: Bundle, options: CodegenOptions, target: Mapping[str, str], stream: str
-) -> dict[str, str]:
+def files(bundle: Bundle, options: CodegenOptions, target: Mapping[str, str]) -> dict[str, str]:
     """Generate the sources of a bundle by file name.
 
     Args:
-        bundle: Bundle of the project.
-        options: Code generation options.
         target: Texts in which CUDA and HIP differ, by their names in the templates.
-        stream: Type of a stream in the header.
     """
     slices = {
         lowered.label: link_slices(lowered.algorithm, options)
@@ -141,7 +136,7 @@ def files(
         "threads": THREADS,
         "slices": max(slices.values()),
         "memory_contract": MEMORY_CONTRACT.format(
-            stream=stream,
+            stream=f"{target['api']}Stream_t",
             api=target["api"],
             captures=CAPTURES_CONTRACT if target["captures"] == "true" else NO_CAPTURES,
         ),
@@ -186,8 +181,8 @@ def link_slices(algorithm: Algorithm, options: CodegenOptions) -> int:
     return min(MAX_PER_LINK, math.ceil(max(rates, default=1) / BLOCK_GB_PER_S))
 
 
-def readme(options: CodegenOptions) -> dict[str, str]:
-    """Return the README's description of the transport."""
+def readme(target: Mapping[str, str], options: CodegenOptions) -> dict[str, str]:
+    """Return the README's values for a target, with a description of the transport."""
     if options.transport == "dma":
         how = (
             "The copy engines move the chunks: every rank enqueues one copy into a peer's memory\n"
@@ -212,4 +207,4 @@ def readme(options: CodegenOptions) -> dict[str, str]:
             "them to N; one block sends a chunk of less than 64 KiB). Small chunks go in packets\n"
             "(`0p` below): eight bytes of data with the number of the call, without a flag."
         )
-    return {"how": how}
+    return {**target, "how": how}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sccl.codegen.bundle import Bundle
+from functools import partial
+
 from sccl.codegen.switch_points import Protocols
 from sccl.codegen.targets import gpu
-from sccl.codegen.targets.codegen_options import CodegenOptions
 
 SERIAL = False
 PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES))
@@ -46,12 +46,5 @@ TEXTS = {
     "libamdhip64-dev)",
 }
 
-
-def files(made: Bundle, options: CodegenOptions) -> dict[str, str]:
-    """Generate the sources of a bundle by file name."""
-    return gpu.files(made, options, TEXTS, "hipStream_t")
-
-
-def readme(options: CodegenOptions) -> dict[str, str]:
-    """Return the README's values for this target."""
-    return README | gpu.readme(options)
+files = partial(gpu.files, target=TEXTS)
+readme = partial(gpu.readme, README)

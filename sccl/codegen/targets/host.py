@@ -44,9 +44,9 @@ HOST_FILES = (
 )
 
 
-def files(made: Bundle, _options: CodegenOptions) -> dict[str, str]:
+def files(bundle: Bundle, _options: CodegenOptions) -> dict[str, str]:
     """Generate the sources of a bundle by file name."""
-    common = template_values(made)
+    common = template_values(bundle)
     values: dict[str, Any] = {
         **common,
         "slot_bytes": SLOT_BYTES,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from sccl.codegen.bundle import ROOTED, Bundle, BundleEntry, LoweredAlgorithm
+from sccl.codegen.hazards import program_sites
 from sccl.codegen.ir import Buffer, Instruction, Landing, Op, Program, RankProgram, Slot
 from sccl.codegen.protocol import PROTOCOL, find_neighbors
 from sccl.core.files.disk import data_dir
@@ -67,6 +68,7 @@ def template_values(bundle: Bundle, slices: Mapping[str, int] | None = None) -> 
     """Return the values of the templates that all targets share."""
     programs = list(iterate_programs(bundle))
     layouts = [p.layout for _, _, p in programs]
+    lines = [line for _, _, p in programs for line in program_sites(p).values()]
     blocks = max(1, *(len(r.blocks) for _, _, p in programs for r in p.ranks))
     rows = _program_tables(bundle, blocks)
     return {
@@ -90,18 +92,11 @@ def template_values(bundle: Bundle, slices: Mapping[str, int] | None = None) -> 
         "index_bits": INDEX_BITS,
         "programs": rows,
         "lines": max(1, *(len(b["lines"]) for p in rows for r in p["ranks"] for b in r["blocks"])),
-        "arrivals": 1
-        + max((len(i.arrivals) for _, _, p in programs for i in _instructions(p)), default=0),
+        "arrivals": 1 + max((len(line.arrivals) for line in lines), default=0),
         "collectives": _collective_values(bundle, slices or {}),
         "names": [entry.identifier for entry in bundle.entries],
         "functions": [_function_values(entry) for entry in bundle.entries],
     }
-
-
-def _instructions(program: Program) -> Iterator[Instruction]:
-    for rank_program in program.ranks:
-        for _, line in rank_program.instructions():
-            yield line
 
 
 def _neighbor_rows(ranks: int, programs: Iterable[Program]) -> list[str]:
@@ -134,12 +129,9 @@ class _InstructionRow:
     """A row of the table of instructions.
 
     Attributes:
-        code: Operation.
-        step: Step of the algorithm.
         about: Pattern chunk of the block that the instruction moves.
         peer: Rank, or block of a wait for another block.
         flag: Flag, or mark that is published or awaited.
-        part: Part of the block.
         into: Written slot.
         source: Read slot.
         other: Second read slot, flag of a credit, or part of a wait for another block.
@@ -243,7 +235,12 @@ def _block_rows(program: Program, rank_program: RankProgram) -> list[list[_Instr
                     )
                 )
             if line.next_peer is not None:
-                lines.append(_forward_line(line, part))
+                peer, flag = line.next_peer, line.next_flag or 0
+                lines.append(
+                    _InstructionRow(
+                        "onward", line.step, peer=peer, flag=flag, part=part, other=line.credit
+                    )
+                )
             if (number, index) in marks:
                 lines.append(
                     _InstructionRow("publish", line.step, flag=marks[number, index], part=part)
@@ -276,11 +273,6 @@ def _instruction_line(program: Program, line: Instruction) -> _InstructionRow:
         other=line.credit if line.op is Op.SEND else line.other,
         parts=program.layout.parts,
     )
-
-
-def _forward_line(line: Instruction, part: int) -> _InstructionRow:
-    peer, flag = line.next_peer or 0, line.next_flag or 0
-    return _InstructionRow("onward", line.step, peer=peer, flag=flag, part=part, other=line.credit)
 
 
 def _collective_values(bundle: Bundle, slices: Mapping[str, int]) -> list[dict[str, Any]]:

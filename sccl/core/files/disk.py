@@ -354,3 +354,25 @@ def shorten_name(name: str, limit: int, between: str = "-") -> str:
         return name
     tells = sha256(name.encode()).hexdigest()[:8]
     return f"{name[: limit - len(tells) - 1]}{between}{tells}"
+
+
+UnreadFiles = dict[Path, InputError]
+"""Files that cannot be read, and why."""
+
+
+@contextmanager
+def skip_unreadable(file: Path, unread: UnreadFiles | None) -> Iterator[None]:
+    """Record the error of an unreadable file and continue.
+
+    Args:
+        unread: Receives the file and the error. None: the error is raised.
+
+    Raises:
+        InputError: The file cannot be read, and ``unread`` is None.
+    """
+    try:
+        yield
+    except InputError as error:
+        if unread is None:
+            raise
+        unread.setdefault(file, error)

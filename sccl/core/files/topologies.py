@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from sccl.core.files.disk import read_text
-from sccl.core.files.json_text import parse
+from sccl.core.files.disk import read_text, write_atomically
+from sccl.core.files.json_text import parse, to_text
 from sccl.core.files.shapes import BudgetWire, LinkWire, SwitchWire, TopologyWire
 from sccl.core.topology import (
     MAX_FULL_MESH_RANKS,
@@ -34,6 +34,15 @@ def load_topology(path: Path) -> Topology:
     """
     where = str(path)
     return topology_from_wire(parse(read_text(path), TopologyWire, where), where)
+
+
+def write_topology(path: Path, topology: Topology) -> None:
+    """Write the file of a topology atomically.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    write_atomically(path, to_text(topology_to_wire(topology)))
 
 
 def topology_to_wire(topology: Topology) -> TopologyWire:

@@ -39,7 +39,6 @@ class AnalyticalNetwork:
 
     Attributes:
         gb_per_s: Bandwidth of each link, 10^9 bytes per second.
-        alpha_us: Latency of each link.
         note: Note for the user, or empty.
     """
 
@@ -113,7 +112,6 @@ def choose_network(topology: Topology, wish: str) -> AnalyticalNetwork:
     """Return the network that represents a machine.
 
     Args:
-        topology: The machine.
         wish: Kind of network, or ``auto``.
 
     Raises:
@@ -250,7 +248,6 @@ def ns3_files(topology: Topology, largest: int) -> dict[str, bytes]:
     """Generate the files of a machine.
 
     Args:
-        topology: The machine.
         largest: Bytes of the largest message, which is a chunk or a transfer of several.
 
     Raises:

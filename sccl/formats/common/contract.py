@@ -40,6 +40,7 @@ from sccl.training.types.workload_ops import Dependency
 
 if TYPE_CHECKING:
     from sccl.core.algorithm import Algorithm, Send
+    from sccl.core.collective import Collective
     from sccl.core.schedule import Schedule
     from sccl.formats.common.program_graph import StepProgram
 
@@ -69,6 +70,18 @@ class SizedPlan:
     max_bytes: int | None = None
     size_bytes: int | None = None
     together: Mapping[Send, int] = field(default_factory=dict)
+
+    @property
+    def larger_buffer_range(self) -> tuple[int, int | None]:
+        """Return the minimum and the maximum bytes of a rank's larger buffer. None: no limit."""
+        ratio = larger_buffer_ratio(self.plan.collective)
+        last = None if self.max_bytes is None else (self.max_bytes + 1) * ratio - 1
+        return self.min_bytes * ratio, last
+
+
+def larger_buffer_ratio(collective: Collective) -> int:
+    """Return the ratio of a rank's larger buffer, input or output, to its C chunks."""
+    return collective.ranks if collective.name == "allgather" else 1
 
 
 @dataclass(frozen=True, slots=True)

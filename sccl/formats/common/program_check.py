@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from sccl.formats.common.program_graph import (
     Place,
     ProgramTransfer,
     StepGraph,
+    StepProgram,
 )
 
 MAX_CLOCKS = 2**28
@@ -61,6 +62,20 @@ def run_graph(graph: StepGraph) -> GraphRun:
         execution.run_step(number)
     execution.compare_results()
     return GraphRun(execution.faults, execution.list_transfers())
+
+
+def find_faults(program: StepProgram) -> list[GraphFault]:
+    """Return the faults of a program in all modes of a call, which they name if there are several.
+
+    Raises:
+        TooLargeError: The program has too many steps and thread blocks.
+    """
+    several = len(program.call_modes) > 1
+    return [
+        replace(fault, message=f"{mode.name}: {fault.message}" if several else fault.message)
+        for mode in program.call_modes
+        for fault in (*mode.faults, *run_graph(mode.graph).faults)
+    ]
 
 
 def completed_before(steps: Sequence[GraphStep]) -> list[tuple[int, ...]]:
@@ -157,7 +172,6 @@ class _Message:
 
     Attributes:
         index: Index of the destination.
-        sent: Time of its send.
         used: Time of its first use, None before.
     """
 
@@ -230,13 +244,11 @@ class _Execution:
         self.readers[place].append(number)
 
     def _write(self, number: int, place: Place) -> None:
-        for earlier in (*self.readers.pop(place, ()), *self._writers(place)):
+        writers = [self.writer[place]] if place in self.writer else []
+        for earlier in (*self.readers.pop(place, ()), *writers):
             if earlier != number:
                 self._check_race(earlier, number, place)
         self.writer[place] = number
-
-    def _writers(self, place: Place) -> tuple[int, ...]:
-        return (self.writer[place],) if place in self.writer else ()
 
     def _check_race(self, first: int, then: int, place: Place) -> None:
         a, b = self.graph.steps[first], self.graph.steps[then]

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sccl.codegen.buffer_layout import build_layout
+from sccl.collectives import named_spec
 from sccl.core.collective import Collective, Relation, RelationKind
 from sccl.core.topology import to_ranks
 from sccl.errors import TooLargeError
@@ -27,6 +28,9 @@ Label = tuple[int, int]
 
 Content = frozenset[Label]
 """Content of a place: the sum of these chunks."""
+
+Offsets = Mapping[tuple[int, str], int]
+"""Offset in chunks of each (rank, buffer) that is part of the other buffer in an in-place call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,6 @@ class ProgramDemand:
     Attributes:
         is_known: Whether the collective is known. An unknown one demands nothing, and each rank
             holds the chunks of its input.
-        collective: The collective.
         chunks: Chunk of the collective for each chunk of an input.
         outputs: Required content of each (rank, index) of the outputs.
     """
@@ -189,6 +192,35 @@ class ProgramDemand:
             for i in range(min(outputs, len(layout.outputs[rank]) * layout.parts))
         }
 
+    def initial_content(self, offsets: Offsets, parts: int = 1) -> dict[Place, Content]:
+        """Return the content of inputs before the run, with each chunk divided into parts."""
+        return {
+            aliased_place(offsets, rank, "input", i * parts + part, parts): frozenset({(rank, i)})
+            for rank, i in self.chunks
+            for part in range(parts)
+        }
+
+    def required_content(self, offsets: Offsets, parts: int = 1) -> dict[Place, Content]:
+        """Return the content of outputs after the run, with each chunk divided into parts."""
+        return {
+            aliased_place(offsets, rank, "output", i * parts + part, parts): content
+            for (rank, i), content in self.outputs.items()
+            for part in range(parts)
+        }
+
+
+def build_collective(name: str, ranks: int, chunks: int, root: int | None) -> Collective:
+    """Return a collective with any number of chunks of a rank's input.
+
+    Programs of other tools need no multiple of :attr:`sccl.collectives.Spec.unit`.
+    """
+    spec, times = named_spec(name, ranks, root), ranks if name in {"allgather", "alltoall"} else 1
+    return Collective(
+        *(name, ranks, chunks, chunks * times, spec.pre, spec.post),
+        combining=spec.combining,
+        root=spec.root,
+    )
+
 
 def _identity_collective(inputs: Sequence[int]) -> Collective:
     """Return the collective in which each rank keeps the chunks of its input."""
@@ -200,8 +232,8 @@ def _identity_collective(inputs: Sequence[int]) -> Collective:
     return Collective("custom", max(2, len(inputs)), 1, len(pattern), kept, kept)
 
 
-def in_place_offsets(sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, str], int]:
-    """Return the buffers that are parts of others in an in-place call, with their offsets.
+def in_place_offsets(sizes: Sequence[tuple[int, int]]) -> Offsets:
+    """Return the offsets of buffers in an in-place call.
 
     Args:
         sizes: Number of chunks of the input and of the output of each rank.
@@ -215,13 +247,10 @@ def in_place_offsets(sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, str], 
     return inside
 
 
-def aliased_place(
-    offsets: Mapping[tuple[int, str], int], rank: int, buffer: str, index: int, parts: int = 1
-) -> Place:
+def aliased_place(offsets: Offsets, rank: int, buffer: str, index: int, parts: int = 1) -> Place:
     """Return the memory of a part of a buffer, which may be part of another buffer.
 
     Args:
-        offsets: Offsets in chunks, as returned by :func:`in_place_offsets`.
         index: Number of the part.
         parts: Number of parts of a chunk.
     """

@@ -24,7 +24,7 @@ from sccl.core.files.outputs import Output, build_output
 from sccl.core.files.shapes import FileText, NonNegative
 from sccl.core.sizes import check_divides
 from sccl.errors import InputError, ParameterError, unknown_name
-from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.common.contract import Format, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.files.plans import LoadedPlan
 from sccl.transform.validated import validated_schedule, validated_steps
 

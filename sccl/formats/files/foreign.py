@@ -5,18 +5,26 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from glob import glob
 from os.path import isfile
 from pathlib import Path
 from typing import NoReturn
 
 from sccl import formats
-from sccl.core.files.disk import check_nonblank, is_folder, is_packed, open_for_reading, read_pieces
+from sccl.core.files.disk import (
+    UnreadFiles,
+    check_nonblank,
+    is_folder,
+    is_packed,
+    open_for_reading,
+    read_pieces,
+    skip_unreadable,
+)
 from sccl.core.files.json_text import detect_text_kind
 from sccl.core.files.kinds import Kind
 from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.formats import MAX_BYTES, ForeignPlan, Format
+from sccl.formats.common.contract import MAX_BYTES, ForeignPlan, Format
 from sccl.formats.common.program_graph import GraphFault, StepProgram
 from sccl.judge import violations
 from sccl.topo import importers
@@ -28,11 +36,7 @@ _SUFFIXES = (".json", ".xml")
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """A foreign file and its content.
-
-    Attributes:
-        digest: sha256 of the file.
-    """
+    """A foreign file and its content."""
 
     file: Path
     digest: str
@@ -41,7 +45,7 @@ class ForeignFile:
 
 
 def load_foreign_files(
-    words: Iterable[str | Path], unread: dict[Path, InputError] | None = None
+    words: Iterable[str | Path], unread: UnreadFiles | None = None
 ) -> tuple[list[ForeignFile], list[str | Path]]:
     """Load foreign files, and return the remaining words.
 
@@ -77,32 +81,21 @@ def _named_files(word: str | Path) -> list[Path]:
     return [Path(match) for match in matches if isfile(match)]  # noqa: PTH113 - likewise
 
 
-def _load_foreign(path: Path, unread: dict[Path, InputError] | None) -> ForeignFile | None:
-    try:
-        recognized = _recognize(path)
-        if recognized is None:
-            return None
-        form, content = recognized
-        foreign = form.read(content, str(path))
-    except InputError as error:
-        if unread is None:
-            raise
-        unread.setdefault(path, error)
-        return None
-    return ForeignFile(path, "sha256:" + hashlib.sha256(content).hexdigest(), form, foreign)
+def _load_foreign(path: Path, unread: UnreadFiles | None) -> ForeignFile | None:
+    with skip_unreadable(path, unread):
+        if recognized := recognize_file(path):
+            form, content = recognized
+            digest = "sha256:" + hashlib.sha256(content).hexdigest()
+            return ForeignFile(path, digest, form, form.read(content, str(path)))
+    return None
 
 
-def detect_file_format(path: Path) -> Format | None:
-    """Return the foreign format of a file, None if there is no known one.
+def recognize_file(path: Path) -> tuple[Format, bytes] | None:
+    """Return the foreign format of a file and its content, None if there is no known format.
 
     Raises:
         InputError: The file cannot be read, or exceeds the size limit of foreign formats.
     """
-    recognized = _recognize(path)
-    return None if recognized is None else recognized[0]
-
-
-def _recognize(path: Path) -> tuple[Format, bytes] | None:
     if is_folder(path) or is_packed(path):
         return None
     with open_for_reading(path) as stream:
@@ -110,15 +103,10 @@ def _recognize(path: Path) -> tuple[Format, bytes] | None:
     if re.match(rb'\s*\{\s*"schema":\s*[0-9]+,\s*"kind":', head):
         return None  # sccl's own files, some of which are long
     content = read_content(path)
-    if _is_native(content):
+    if content.lstrip()[:1] == b"{" and _content_kind(content) is not None:
         return None
     form = formats.detect_format(content)
     return None if form is None else (form, content)
-
-
-def _is_native(content: bytes) -> bool:
-    """Return whether a file states one of sccl's kinds."""
-    return content.lstrip()[:1] == b"{" and _content_kind(content) is not None
 
 
 def read_content(path: Path) -> bytes:
@@ -177,7 +165,7 @@ def find_faults(foreign_file: ForeignFile) -> list[GraphFault]:
     Raises:
         InputError: It exceeds the size limit of verification.
     """
-    from sccl.formats.common.program_check import run_graph  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.formats.common import program_check  # noqa: PLC0415 - NumPy is slow to load
 
     plan = foreign_file.content.plan
     if plan is None:
@@ -186,9 +174,4 @@ def find_faults(foreign_file: ForeignFile) -> list[GraphFault]:
         return [
             GraphFault(v.kind, v.message, v.rank, None, v.step, v.chunk) for v in violations(plan)
         ]
-    several = len(plan.call_modes) > 1
-    return [
-        replace(fault, message=f"{calling.name}: {fault.message}" if several else fault.message)
-        for calling in plan.call_modes
-        for fault in (*calling.faults, *run_graph(calling.graph).faults)
-    ]
+    return program_check.find_faults(plan)

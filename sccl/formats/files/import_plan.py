@@ -63,9 +63,6 @@ def import_plan(file: Path, output: Path, machine: str | None) -> ImportedPlan:
     """
     foreign_files, _ = load_foreign_files([file])
     if not foreign_files:
-        from sccl.formats.files.foreign import read_content  # noqa: PLC0415 - only for its error messages
-
-        read_content(file)
         raise_unrecognized(file)
     if len(foreign_files) > 1:
         names = ", ".join(str(entry.file) for entry in foreign_files[:3])

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from sccl.core.files.disk import open_for_reading, read_nonblank, read_text, write_atomically
-from sccl.core.files.json_text import parse, to_text
+from sccl.core.files.disk import open_for_reading, read_nonblank, read_text
+from sccl.core.files.json_text import parse
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, NetworkWire, NonNegative, TopologyWire
 from sccl.core.files.topologies import topology_to_wire
@@ -36,12 +36,7 @@ class TopoImportOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ImportedMachine:
-    """The machine in a file.
-
-    Attributes:
-        about: Description of the format.
-        format: Name of the format.
-    """
+    """The machine in a file."""
 
     format: str
     about: str
@@ -195,12 +190,3 @@ def import_output(read: ImportedMachine, file: Path | None) -> TopoImportOutput:
         file=file,
         topology=topology_to_wire(topology),
     )
-
-
-def write_machine(read: ImportedMachine, file: Path) -> None:
-    """Write an imported machine.
-
-    Raises:
-        InputError: The file cannot be written.
-    """
-    write_atomically(file, to_text(topology_to_wire(read.imported.topology)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -30,22 +29,14 @@ class PartOutput(Output, frozen=True, kw_only=True):
     file: FileText | None
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractedPart:
-    """A part of a schedule, and the schedule."""
-
-    part: Schedule
-    source: AnySchedule
-
-
 def extract_part(
     file: Path,
     chunk: int | None,
     rank: int | None,
     span_us: tuple[float, float | None],
     on_progress: ProgressCallback,
-) -> ExtractedPart:
-    """Extract selected transfers from a schedule's file.
+) -> tuple[Schedule, AnySchedule]:
+    """Return selected transfers of a schedule's file, and the whole schedule.
 
     Args:
         chunk: Chunk of the transfers. None: any.
@@ -65,8 +56,8 @@ def extract_part(
     begin, until = (None if us is None else _first_tick(us, schedule.tick_ps) for us in span_us)
     chosen = ScheduleFilter(chunk, rank, begin or 0, until)
     if isinstance(schedule, PackedSchedule):
-        return ExtractedPart(schedule.partial_schedule(chosen, on_progress), schedule)
-    return ExtractedPart(chosen.apply(schedule), schedule)
+        return schedule.partial_schedule(chosen, on_progress), schedule
+    return chosen.apply(schedule), schedule
 
 
 def _first_tick(us: float, tick_ps: int) -> int:
@@ -80,19 +71,19 @@ def _first_tick(us: float, tick_ps: int) -> int:
     return math.ceil(us * 1e6 / tick_ps)
 
 
-def part_output(file: Path, taken: ExtractedPart, output: Path | None) -> PartOutput:
+def part_output(file: Path, part: Schedule, source: AnySchedule, output: Path | None) -> PartOutput:
     """Return the JSON output of a part, and write the part if requested.
 
     Raises:
         InputError: It cannot be written.
     """
     if output is not None:
-        write_plan(output, taken.part)
+        write_plan(output, part)
     return build_output(
         PartOutput,
-        taken.part,
-        inputs=plan_digests({str(file): taken.source}),
-        sends=taken.part.num_sends,
-        of=taken.source.num_sends,
+        part,
+        inputs=plan_digests({str(file): source}),
+        sends=part.num_sends,
+        of=source.num_sends,
         file=output,
     )

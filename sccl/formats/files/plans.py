@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
@@ -13,9 +12,11 @@ from typing import TYPE_CHECKING
 from sccl.core.algorithm import KSynchronousPlan
 from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
 from sccl.core.files.disk import (
+    UnreadFiles,
     is_folder,
     is_packed,
     open_for_reading,
+    skip_unreadable,
     write_atomically,
     write_pieces_atomically,
 )
@@ -96,28 +97,6 @@ def _is_of_kinds(path: Path, kinds: frozenset[Kind]) -> bool:
         return False  # the reader reports the error
 
 
-UnreadFiles = dict[Path, InputError]
-"""Files that cannot be read, and why."""
-
-
-@contextmanager
-def skip_unreadable(file: Path, unread: UnreadFiles | None) -> Iterator[None]:
-    """Record the error of an unreadable file and continue.
-
-    Args:
-        unread: Receives the file and the error. None: the error is raised.
-
-    Raises:
-        InputError: The file cannot be read, and ``unread`` is None.
-    """
-    try:
-        yield
-    except InputError as error:
-        if unread is None:
-            raise
-        unread.setdefault(file, error)
-
-
 def files_of_kinds(
     words: Iterable[str | Path], kinds: frozenset[Kind], unread: UnreadFiles | None = None
 ) -> list[Path]:
@@ -176,12 +155,13 @@ def reject_foreign(path: Path) -> None:
     """
     if not os.path.isfile(path):  # noqa: PTH113 - never raises, for any name
         return
-    from sccl.formats.files.foreign import detect_file_format  # noqa: PLC0415 - the formats, where one is met
+    from sccl.formats.files.foreign import recognize_file  # noqa: PLC0415 - the formats, where one is met
 
-    if form := detect_file_format(path):
+    if recognized := recognize_file(path):
         raise FormatError(
-            f"{path}: it is in the format {form.NAME}, not in sccl's: verify it with 'sccl check "
-            f"{path}', or convert it for all verbs with 'sccl import {path} -o ours.json'"
+            f"{path}: it is in the format {recognized[0].NAME}, not in sccl's: verify it with "
+            f"'sccl check {path}', or convert it for all verbs with 'sccl import {path} -o "
+            "ours.json'"
         )
     if not is_packed(path) and not _is_json(path):
         from sccl.formats.files.foreign import raise_unrecognized  # noqa: PLC0415 - likewise
@@ -232,7 +212,6 @@ def algorithm_files(
     """Return the files of algorithms. Frontiers and claims next to them are ignored.
 
     Args:
-        kinds: Accepted kinds of files.
         unread: Receives the files that cannot be read. None: the error is raised.
 
     Raises:

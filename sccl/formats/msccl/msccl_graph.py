@@ -8,21 +8,21 @@ Source: the interpreter of microsoft/msccl (``src/collectives/device/msccl_inter
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sccl.collectives import named_spec
 from sccl.core.collective import Collective
 from sccl.formats.common.program_graph import (
     CallMode,
     GraphFault,
     GraphStep,
     Move,
+    Offsets,
     Place,
     ProgramDemand,
     StepGraph,
     StepProgram,
     aliased_place,
+    build_collective,
     in_place_offsets,
 )
 from sccl.formats.msccl.msccl_program import (
@@ -44,7 +44,6 @@ COLLECTIVE_NAMES = {"reduce_scatter": "reducescatter", "reducescatter": "reduces
 """Collectives with a known result, by their spelling."""
 
 ROOTED = frozenset({"broadcast", "reduce"})
-_Offsets = Mapping[tuple[int, str], int]
 
 QUEUE = "queue "
 """Prefix of the names of buffers that are queues."""
@@ -83,13 +82,9 @@ def _find_collective(program: MscclProgram) -> Collective | None:
     has_blocks = name in {"allgather", "alltoall", "reducescatter"}
     if not name or ranks < 2 or (has_blocks and total % ranks):
         return None
-    spec = named_spec(name, ranks, _find_root(program, name) if name in ROOTED else None)
-    return Collective(
-        *(name, ranks, total // ranks if name == "allgather" else total),
-        *(total * ranks if name == "alltoall" else total, spec.pre, spec.post),
-        combining=spec.combining,
-        root=spec.root,
-    )
+    chunks = total // ranks if name == "allgather" else total
+    root = _find_root(program, name) if name in ROOTED else None
+    return build_collective(name, ranks, chunks, root)
 
 
 def _buffer_sizes(program: MscclProgram, collective: Collective | None) -> list[tuple[int, int]]:
@@ -123,24 +118,16 @@ class _Queue:
 
 
 def _build_call_mode(
-    program: MscclProgram, demand: ProgramDemand, name: str, offsets: _Offsets
+    program: MscclProgram, demand: ProgramDemand, name: str, offsets: Offsets
 ) -> CallMode:
     builder = _GraphBuilder(program, offsets)
     builder.build()
-    initial = {
-        aliased_place(offsets, rank, "input", i): frozenset({(rank, i)})
-        for rank, i in demand.chunks
-    }
-    wanted = {
-        aliased_place(offsets, rank, "output", i): content
-        for (rank, i), content in demand.outputs.items()
-    }
-    graph = StepGraph(tuple(builder.steps), initial, wanted)
-    return CallMode(name, graph, tuple(builder.faults))
+    content = demand.initial_content(offsets), demand.required_content(offsets)
+    return CallMode(name, StepGraph(tuple(builder.steps), *content), tuple(builder.faults))
 
 
 class _GraphBuilder:
-    def __init__(self, program: MscclProgram, offsets: _Offsets) -> None:
+    def __init__(self, program: MscclProgram, offsets: Offsets) -> None:
         self.program = program
         self.offsets = offsets
         self.slots = SLOTS.get(program.attributes.get("proto", ""), 2)

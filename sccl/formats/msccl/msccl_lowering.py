@@ -242,18 +242,12 @@ def _build_gpu(writer: StepWriter, rank: int, blocks: Blocks, aliases: Sequence[
         gpu_blocks.append(MscclBlock(send, recv, max(0, channel), tuple(steps)))
     collective, layout = writer.algorithm.collective, writer.layout
     each = len(layout.inputs[rank]), len(layout.outputs[rank])
-    scratch = max(
-        (at[1] + 1 for op, *_ in lines for at in _local_places(op) if at[0] == "s"), default=0
-    )
+    places = (at for op, *_ in lines for at in (*_reads(op), *_writes(op)))
+    scratch = max((index + 1 for buffer, index in places if buffer == "s"), default=0)
     inputs, outputs = (blocks_ * layout.parts for blocks_ in each)
     if collective.root is not None:  # every rank has both buffers, used or not
         inputs = outputs = layout.parts
     return MscclGpu(inputs, outputs, scratch, tuple(gpu_blocks))
-
-
-def _local_places(op: MscclOp) -> tuple[At, ...]:
-    """Return the places that a step accesses on its own rank."""
-    return (*_reads(op), *_writes(op))
 
 
 def _reads(op: MscclOp) -> list[At]:

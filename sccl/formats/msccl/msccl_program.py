@@ -98,7 +98,6 @@ class MscclProgram:
     """A program.
 
     Attributes:
-        attributes: Attributes of the element ``algo``.
         chunks: Number of chunks of the larger buffer (``nchunksperloop``).
         unused: Line that lists ignored elements and attributes, if there are any.
     """

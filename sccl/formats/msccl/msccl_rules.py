@@ -61,19 +61,12 @@ class Runtime:
 
 _NAMED = ("proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace")
 _SIZED = ("outofplace", "minBytes", "maxBytes")
-_RUNTIME_COLLECTIVES = (
-    "reduce",
-    "broadcast",
-    "allreduce",
-    "reducescatter",
-    "allgather",
-    "send",
-    "recv",
+_RCCL_COLLECTIVES = (
+    *("reduce", "broadcast", "allreduce", "reducescatter", "allgather", "send", "recv"),
+    *("gather", "scatter", "alltoall", "alltoallv"),
 )
-_RCCL_COLLECTIVES = (*_RUNTIME_COLLECTIVES, "gather", "scatter", "alltoall", "alltoallv")
-
-RUNTIMES = {
-    "msccl": Runtime(
+_RUNTIMES = (
+    Runtime(
         "msccl",
         "microsoft/msccl 2023-09",
         ("allreduce", "allgather", "reduce", "broadcast", "alltoall", "reduce_scatter", "custom"),
@@ -83,7 +76,7 @@ RUNTIMES = {
         steps=256,
         last_byte=False,
     ),
-    "azure": Runtime(
+    Runtime(
         "azure",
         "Azure/msccl-executor-nccl 2024-12",
         _RCCL_COLLECTIVES,
@@ -93,7 +86,7 @@ RUNTIMES = {
         steps=64,
         last_byte=True,
     ),
-    "rccl": Runtime(
+    Runtime(
         "rccl",
         "ROCm/rccl of ROCm 6.0 to 7.12",
         _RCCL_COLLECTIVES,
@@ -103,7 +96,8 @@ RUNTIMES = {
         steps=64,
         last_byte=True,
     ),
-}
+)
+RUNTIMES = {runtime.name: runtime for runtime in _RUNTIMES}
 """Channels of RCCL: 32 in ROCm 6.0, 64 in 6.1, 128 from 6.2 on."""
 
 

@@ -16,6 +16,7 @@ from sccl.formats.mscclpp_plans.plan_file import (
     MOVES,
     PACKETS,
     BlockPart,
+    BufferPart,
     GpuPart,
     OpPart,
     PlanPart,
@@ -159,19 +160,25 @@ def _semaphores(gpu: GpuPart, op: OpPart) -> Iterator[str]:
 
 def _out_of_bounds(plan: PlanPart, gpu: GpuPart, block: BlockPart, op: OpPart) -> Iterator[str]:
     """Describe an operation's places beyond their buffers."""
+    for part, kind, ranks, packets in _accessed_parts(gpu, block, op):
+        for rank in ranks:
+            room = _data_capacity(plan, plan.gpus[rank], kind)
+            end = (part.index + part.size) * (_PACKET_FACTOR if packets and kind == "s" else 1)
+            if end > room:
+                form = "packets" if packets and kind == "s" else "data"
+                yield (
+                    f"is about chunks {part.index} to {part.index + part.size - 1} ({kind}, "
+                    f"{form}) of rank {rank}, beyond the end of the buffer: give it more chunks"
+                )
+
+
+def _accessed_parts(
+    gpu: GpuPart, block: BlockPart, op: OpPart
+) -> Iterator[tuple[BufferPart, str, tuple[int, ...], bool]]:
+    """Yield each accessed part, its kind of buffer, its ranks, and whether it has packets."""
     for source, parts in ((True, op.src_buff), (False, op.dst_buff)):
         for i, part in enumerate(parts):
-            kind, ranks = buffer_and_ranks(gpu, block, op, part)
-            packets = is_packet(op, i, source=source)
-            for rank in ranks:
-                room = _data_capacity(plan, plan.gpus[rank], kind)
-                end = (part.index + part.size) * (_PACKET_FACTOR if packets and kind == "s" else 1)
-                if end > room:
-                    form = "packets" if packets and kind == "s" else "data"
-                    yield (
-                        f"is about chunks {part.index} to {part.index + part.size - 1} ({kind}, "
-                        f"{form}) of rank {rank}, beyond the end of the buffer: give it more chunks"
-                    )
+            yield part, *buffer_and_ranks(gpu, block, op, part), is_packet(op, i, source=source)
 
 
 def _overlaps(plan: PlanPart) -> Iterator[str]:
@@ -181,14 +188,11 @@ def _overlaps(plan: PlanPart) -> Iterator[str]:
     for gpu in plan.gpus:
         for block in gpu.threadblocks:
             for op in (op for op in block.all_ops() if op.name in MOVES | PACKETS):
-                for source, parts in ((True, op.src_buff), (False, op.dst_buff)):
-                    for i, part in enumerate(parts):
-                        kind, ranks = buffer_and_ranks(gpu, block, op, part)
-                        times = _PACKET_FACTOR if is_packet(op, i, source=source) else 1
-                        touched = packets if times == _PACKET_FACTOR else data
-                        room = range(times * part.index, times * (part.index + part.size))
-                        for rank in ranks if kind == "s" else ():
-                            touched[rank].update(room)
+                for part, kind, ranks, has_packets in _accessed_parts(gpu, block, op):
+                    times, touched = (_PACKET_FACTOR, packets) if has_packets else (1, data)
+                    room = range(times * part.index, times * (part.index + part.size))
+                    for rank in ranks if kind == "s" else ():
+                        touched[rank].update(room)
     for rank, held in packets.items():
         if both := held & data[rank]:
             yield (

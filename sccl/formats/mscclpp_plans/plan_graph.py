@@ -17,7 +17,6 @@ from sccl.formats.common.program_check import completed_before
 from sccl.formats.common.program_graph import (
     MAX_MOVES,
     CallMode,
-    Content,
     GraphFault,
     GraphStep,
     Move,
@@ -68,7 +67,11 @@ def build_graph(plan: PlanPart) -> StepProgram:
     demand = build_demand(plan)
     builder = _GraphBuilder(plan, demand)
     builder.build()
-    graph = StepGraph(tuple(builder.steps), builder.initial_content(), builder.demanded_content())
+    content = (
+        demand.initial_content(builder.offsets, builder.grain),
+        demand.required_content(builder.offsets, builder.grain),
+    )
+    graph = StepGraph(tuple(builder.steps), *content)
     name = "in place" if plan.inplace else "out of place"
     blocks = [len(gpu.threadblocks) for gpu in plan.gpus]
     early = find_early_packets(graph.steps, blocks, halves=plan.use_double_scratch_buffer)
@@ -156,26 +159,6 @@ class _GraphBuilder:
             for i, n in number_lines(self.lines)
         ]
 
-    def initial_content(self) -> dict[Place, Content]:
-        contents: dict[Place, Content] = {}
-        for label in self.demand.chunks:
-            for part in range(self.grain):
-                contents[self._place(label[0], "input", label[1] * self.grain + part)] = frozenset(
-                    {label}
-                )
-        return contents
-
-    def demanded_content(self) -> dict[Place, Content]:
-        """Return the required contents of buffers at the end."""
-        return {
-            self._place(rank, "output", i * self.grain + part): content
-            for (rank, i), content in self.demand.outputs.items()
-            for part in range(self.grain)
-        }
-
-    def _place(self, rank: int, buffer: str, index: int) -> Place:
-        return aliased_place(self.offsets, rank, buffer, index, self.grain)
-
     def _parts(
         self, line: PlanLine, part: BufferPart, *, packets: bool = False
     ) -> list[list[Place]]:
@@ -191,7 +174,13 @@ class _GraphBuilder:
         if self.moves > MAX_MOVES:
             raise TooLargeError(f"it moves more than {MAX_MOVES} parts of chunks: give less")
         name = PACKET if packets and kind == "s" else _BUFFERS[kind]
-        return [[self._place(r, name, begin + i) for i in range(size)] for r in ranks]
+        return [
+            [
+                aliased_place(self.offsets, r, name, index, self.grain)
+                for index in range(begin, begin + size)
+            ]
+            for r in ranks
+        ]
 
     def _moves(self, line: PlanLine) -> None:
         op = line.op
@@ -350,7 +339,7 @@ class _GraphBuilder:
             for move in line.moves:
                 if move.dst[0] != line.rank and move.dst[1] != PACKET:
                     touched[move.dst[0]][move.dst] = None
-        initial = self.initial_content()
+        initial = self.demand.initial_content(self.offsets, self.grain)
         for rank, places in touched.items():
             self.lines[rank].moves = [
                 Move(place, (place,) if place in initial else ()) for place in places

@@ -19,11 +19,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sccl.collectives import named_spec
 from sccl.core.collective import Collective
 from sccl.errors import InputError
 from sccl.formats.common.program_check import completed_before, order_steps
-from sccl.formats.common.program_graph import GraphFault, GraphStep, Move, Place, ProgramDemand
+from sccl.formats.common.program_graph import (
+    GraphFault,
+    GraphStep,
+    Move,
+    Place,
+    ProgramDemand,
+    build_collective,
+)
 from sccl.formats.mscclpp_plans.plan_file import PACKETS, WAITS, OpPart, PlanPart
 
 PIECES = 2
@@ -123,10 +129,6 @@ def _find_collective(plan: PlanPart) -> Collective | None:
     ranks, gpu = len(plan.gpus), plan.gpus[0]
     if plan.collective == "sendrecv" or ranks == 1 or len(set(buffer_sizes(plan))) > 1:
         return None
-    try:
-        spec = named_spec(plan.collective, ranks, None)
-    except InputError:
-        return None
     chunks = gpu.input_chunks
     outputs = {"allgather": chunks * ranks, "reducescatter": chunks // ranks}
     blocks = {"alltoall", "reducescatter"}
@@ -134,12 +136,10 @@ def _find_collective(plan: PlanPart) -> Collective | None:
         return None
     if plan.collective in blocks and chunks % ranks:
         return None
-    in_all = chunks * ranks if plan.collective in {"allgather", "alltoall"} else chunks
-    return Collective(
-        *(plan.collective, ranks, chunks, in_all, spec.pre, spec.post),
-        combining=spec.combining,
-        root=spec.root,
-    )
+    try:
+        return build_collective(plan.collective, ranks, chunks, None)
+    except InputError:
+        return None
 
 
 PACKET = "packets of scratch"

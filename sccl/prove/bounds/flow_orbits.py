@@ -18,12 +18,13 @@ from igraph import Graph
 
 from sccl.core.arrays import FloatArray
 from sccl.core.collective import Collective
+from sccl.core.ids import Edge
 from sccl.core.topology import Constraint, Topology
 from sccl.prove.bounds.bandwidth_proof import BandwidthProof, nonzero_prices
 from sccl.solvers import lp
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.group_choice import MAX_BLISS_LINKS
-from sccl.topo.symmetry.permutations import Orbits, Permutation, rank_orbits
+from sccl.topo.symmetry.permutations import Permutation, capacity_orbits, rank_orbits
 
 _MAX_PATH_WORK = (
     50_000  # orbits of ranks times ranks, of one look at all paths: mesh:16x16 has 9,216
@@ -133,18 +134,11 @@ def _constraint_orbits(
     topology: Topology, symmetries: tuple[Permutation, ...]
 ) -> list[list[Constraint]]:
     """Return the orbits of constraints, with equal constraints in one orbit."""
-    by_key: dict[tuple[frozenset[tuple[int, int]], int], list[Constraint]] = {}
+    by_key: dict[tuple[frozenset[Edge], int], list[Constraint]] = {}
     for constraint in topology.constraints():
-        key = (
-            frozenset((int(u), int(v)) for u, v in constraint.edges),
-            constraint.chunks_per_round,
-        )
+        key = (frozenset(constraint.edges), constraint.chunks_per_round)
         by_key.setdefault(key, []).append(constraint)
-    orbits = Orbits(by_key)
-    for image in symmetries:
-        for edges, width in by_key:
-            orbits.join((edges, width), (frozenset((image[u], image[v]) for u, v in edges), width))
     return [
         [constraint for key in keys for constraint in by_key[key]]
-        for keys in orbits.members().values()
+        for keys in capacity_orbits(by_key, symmetries).values()
     ]

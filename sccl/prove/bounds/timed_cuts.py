@@ -35,6 +35,7 @@ from sccl.collectives import Spec, named_spec
 from sccl.core.arrays import IntArray
 from sccl.core.bound import Bound, Measure
 from sccl.core.collective import Collective
+from sccl.core.graphs import first_members
 from sccl.core.ids import Edge
 from sccl.core.step_limit import StepPrices, TimedCut
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
@@ -48,7 +49,7 @@ from sccl.prove.bounds.timed_flow import (
 )
 from sccl.solvers import lp
 from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.permutations import Orbits, Permutation, closure, rank_orbits
+from sccl.topo.symmetry.permutations import Permutation, closure, edge_orbits, rank_orbits
 
 _MAX_EXACT_ROWS = 1500  # rows of a basis that is solved in fractions
 _MAX_GROUP_FACTOR = 16  # maximum size of symmetry groups, as a multiple of the ranks
@@ -182,11 +183,8 @@ class _LabelImages:
             group = closure(alike, topology.ranks, _MAX_GROUP_FACTOR)
             if group is not None:
                 self.generators, self._group = alike, np.array(sorted(group))
-        orbits = Orbits(edges)
-        for image in self.generators:
-            for u, v in edges:
-                orbits.join((u, v), (image[u], image[v]))
-        self.first = {edge: orbits.representative(edge) for edge in edges}
+        first = first_members(edge_orbits(edges, self.generators))
+        self.first = {edge: first[edge] for edge in edges}
 
     def images_of(self, labels: Labels) -> list[Labels]:
         """Return all distinct images of labels, sorted."""

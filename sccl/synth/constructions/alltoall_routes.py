@@ -27,7 +27,7 @@ from sccl.core.arrays import IntArray
 from sccl.core.topology import Topology
 from sccl.synth.constructions.bfb_costs import all_distances
 from sccl.synth.limits import MAX_TABLE_ROWS, MAX_WORK, REPEATS
-from sccl.topo.symmetry.permutations import Orbits, Permutation
+from sccl.topo.symmetry.permutations import Permutation, capacity_orbits
 from sccl.topo.symmetry.regular_groups import SemiregularGroup, find_semiregular_group
 
 _PASSES = ((4, 1), (8, 2), (8, 3), (16, 4), (32, 5), (32, 6), (64, 7), (64, 8))
@@ -185,17 +185,10 @@ def _pass_schedule() -> Iterator[tuple[int, int]]:
 
 def _constraint_orbits(topology: Topology, symmetries: Sequence[Permutation]) -> IntArray:
     """Return the number of the orbit of each constraint."""
-    constraints = topology.constraints()
-    keys = [(frozenset(c.edges), c.chunks_per_round) for c in constraints]
-    orbits = Orbits(dict.fromkeys(keys))
-    for image in symmetries:
-        for edges, width in dict.fromkeys(keys):
-            image_edges = frozenset((image[u], image[v]) for u, v in edges)
-            orbits.join((edges, width), (image_edges, width))
-    number: dict[object, int] = {}
-    for key in keys:
-        number.setdefault(orbits.representative(key), len(number))
-    return np.array([number[orbits.representative(key)] for key in keys], np.int64)
+    keys = [(frozenset(c.edges), c.chunks_per_round) for c in topology.constraints()]
+    orbits = capacity_orbits(keys, symmetries).values()
+    number = {key: i for i, orbit in enumerate(orbits) for key in orbit}
+    return np.array([number[key] for key in keys], np.int64)
 
 
 def build_sends(topology: Topology, routing: AlltoallRoutes) -> list[Send]:

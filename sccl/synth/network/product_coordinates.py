@@ -7,8 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
+from sccl.core.graphs import connected_components
 from sccl.core.ids import Edge
-from sccl.topo.symmetry.permutations import Orbits
 
 Coordinates = tuple[tuple[int, ...], ...]
 """The coordinates of each rank."""
@@ -29,17 +29,16 @@ def find_coordinates(ranks: int, edges: Sequence[Edge]) -> Coordinates:
         reachable = (reachable @ near > 0).astype(np.int64)
         far = np.minimum(far, np.where(reachable, hops, ranks))
     squares = near @ near
-    factors = Orbits(range(len(pairs)))
-    for (i, (x, y)), (j, (u, v)) in combinations(enumerate(pairs), 2):
-        apart = far[x, u] + far[y, v] != far[x, v] + far[y, u]
-        ends = {x, y} ^ {u, v}
-        if apart or (len(ends) == 2 and squares[tuple(ends)] == 1):
-            factors.join(i, j)
+    related = (
+        (first, second)
+        for first, second in combinations(pairs, 2)
+        for (x, y), (u, v), ends in [(first, second, {*first} ^ {*second})]
+        if far[x, u] + far[y, v] != far[x, v] + far[y, u]
+        or (len(ends) == 2 and squares[tuple(ends)] == 1)
+    )
     columns = []
-    for factor in factors.members().values():
-        layers = Orbits(range(ranks))
-        for i in set(range(len(pairs))) - set(factor):
-            layers.join(*pairs[i])
-        number = {first: n for n, first in enumerate(layers.members())}
-        columns.append([number[layers.representative(rank)] for rank in range(ranks)])
+    for factor in connected_components(pairs, related).values():
+        layers = connected_components(range(ranks), set(pairs) - set(factor)).values()
+        number = {rank: i for i, layer in enumerate(layers) for rank in layer}
+        columns.append([number[rank] for rank in range(ranks)])
     return tuple(zip(*columns, strict=True))

@@ -23,7 +23,7 @@ from sccl.prove.bounds.bandwidth_proof import shortest_paths
 from sccl.synth.network.routes import build_routes
 from sccl.synth.network.switch_distances import has_detours
 from sccl.synth.network.symmetries import free_symmetries, image_class
-from sccl.topo.symmetry.permutations import ChunkClass, Orbits, Permutation
+from sccl.topo.symmetry.permutations import ChunkClass, Permutation, capacity_orbits
 
 SlotTree = frozenset[tuple[int, int]]
 """(link, slot) pairs that carry data from its source to all destinations."""
@@ -300,18 +300,13 @@ def _resources(
         rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
         rates[members] = min(rate, rates.get(members, rate))
     slack = {e for e, rate in rates.items() if len(e) > 1 and rate >= _joint_rate(e, rates)}
-    things = [(members, rate) for members, rate in rates.items() if members not in slack]
-    orbits = Orbits(things)
-    for image in symmetries:
-        for members, rate in things:
-            image_edges = frozenset((image[u], image[v]) for u, v in members)
-            orbits.join((members, rate), (image_edges, rate))
+    binding = [(members, rate) for members, rate in rates.items() if members not in slack]
     over: dict[Edge, list[int]] = {}
     for w, path in enumerate(paths):
         for link in path:
             over.setdefault(topology.links[link].edge, []).append(w)
     resources = []
-    for (_, rate), orbit in orbits.members().items():
+    for (_, rate), orbit in capacity_orbits(binding, symmetries).items():
         times: dict[int, int] = {}
         for members, _ in orbit:
             for edge in members:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sccl.core.arrays import IntArray
-from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.core.topology import UNREACHED, Topology, distances, to_ranks
 from sccl.synth.limits import ELEMENT_EFFORT
 from sccl.synth.packing.price_steps import PricedTimeWindow, SearchPricer
 from sccl.synth.packing.problem import (
@@ -24,7 +24,7 @@ from sccl.synth.packing.problem import (
     farthest_distance,
     root_choices,
 )
-from sccl.topo.symmetry.permutations import Orbits
+from sccl.topo.symmetry.permutations import set_orbits
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +189,11 @@ def _candidate_pairs(
     Only symmetries that preserve the set of ranks that reduce the chunk count.
     """
     topology, backwards = problem.topology, problem.topology.reversed()
-    turns = {frozenset(t.ranks): t for t in root_choices(problem.edges, range(topology.ranks))}
-    orbits = Orbits(turns)
+    turns = {to_ranks(t.ranks): t for t in root_choices(problem.edges, range(topology.ranks))}
     wanted = commodity.wanted
     keeping = (s for s in problem.symmetries if all(s[rank] in wanted for rank in wanted))
-    for image in keeping:
-        for ranks in turns:
-            orbits.join(ranks, frozenset(image[rank] for rank in ranks))
-    for turn in (turns[first] for first in orbits.members()):
+    for first in set_orbits(turns, keeping):
+        turn = turns[first]
         up_steps, back = (
             farthest_distance(machine, turn.ranks, wanted) for machine in (backwards, topology)
         )

@@ -27,7 +27,7 @@ from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
 from sccl.synth.limits import MAX_SUBSET
 from sccl.topo.symmetry.automorphisms import automorphisms, generator_groups
 from sccl.topo.symmetry.group_choice import translation_groups
-from sccl.topo.symmetry.permutations import Orbits, Permutation, class_orbits
+from sccl.topo.symmetry.permutations import Permutation, capacity_orbits, class_orbits
 
 LinkStep = tuple[int, int]
 """A (link, step): the index of an edge of :attr:`Problem.edges`, and a step from 0."""
@@ -243,13 +243,8 @@ def _resources(
     number = {edge: i for i, edge in enumerate(edges)}
     # equal constraints are redundant: keep one
     binding = {(frozenset(c.edges), c.chunks_per_round): c for c in topology.constraints()}
-    orbits = Orbits(binding)
-    for image in symmetries:
-        for members, width in binding:
-            image_edges = frozenset((image[u], image[v]) for u, v in members)
-            orbits.join((members, width), (image_edges, width))
     resources = []
-    for (_, width), orbit in orbits.members().items():
+    for (_, width), orbit in capacity_orbits(binding, symmetries).items():
         times: dict[int, int] = {}
         alike = [binding[equal] for equal in orbit]
         for constraint in alike:

@@ -17,6 +17,7 @@ from enum import Enum, auto
 
 from sccl.core.algorithm import make_send
 from sccl.core.formatting import format_count
+from sccl.core.graphs import first_members
 from sccl.core.ids import Edge
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
@@ -24,7 +25,7 @@ from sccl.core.topology import UNREACHED, distances
 from sccl.errors import TooLargeError
 from sccl.synth.limits import MAX_VARIABLES
 from sccl.topo.symmetry.chunk_orbits import ChunkOrbit, chunk_orbits
-from sccl.topo.symmetry.permutations import Orbits
+from sccl.topo.symmetry.permutations import edge_orbits, rank_orbits
 
 
 class PathRestriction(Enum):
@@ -142,15 +143,10 @@ class _ChunkEncoding:
             and (paths is PathRestriction.ANY or before[v] == before[u] + 1)
             and (paths is PathRestriction.ANY or length is None or before[v] + after[v] == length)
         ]
-        self.links = Orbits(links)
-        self.ranks = Orbits(range(instance.topology.ranks))
-        for image in orbit.stabilizer():
-            for u, v in links:
-                self.links.join((u, v), (image[u], image[v]))
-            for rank, image_rank in enumerate(image):
-                self.ranks.join(rank, image_rank)
+        stabilizer = orbit.stabilizer()
+        self.first = first_members(rank_orbits(instance.topology, stabilizer))
         self.transfers = []
-        for first, members in self.links.members().items():
+        for first, members in edge_orbits(links, stabilizer).items():
             u, v = first
             window = range(before[u], instance.steps - after[v])
             for step in window[:1] if paths is PathRestriction.LAYERED else window:
@@ -158,14 +154,14 @@ class _ChunkEncoding:
         self.incoming: dict[int, list[int]] = defaultdict(list)
         for i, transfer in enumerate(self.transfers):
             for _, v in transfer.links:
-                if self.ranks.representative(v) == v:
+                if self.first[v] == v:
                     self.incoming[v].append(i)  # twice if two links of the orbit end there
         self.infeasible_reason = ""
 
     def arrivals(self) -> Iterable[tuple[tuple[int, ...], bool]]:
         """Yield, per rank, the transfers that reach it, and whether one of them must."""
-        for rank in self.ranks.members():
-            if rank in self.holders:
+        for rank, first in self.first.items():
+            if rank != first or rank in self.holders:
                 continue
             must = rank in self.wanted
             if must and not self.incoming[rank]:
@@ -177,7 +173,7 @@ class _ChunkEncoding:
     def needs(self) -> Iterable[tuple[int, tuple[int, ...]]]:
         """Yield each transfer from a rank without the chunk, and the earlier transfers to it."""
         for i, transfer in enumerate(self.transfers):
-            src = self.ranks.representative(transfer.links[0][0])
+            src = self.first[transfer.links[0][0]]
             if src not in self.holders:
                 earlier = {j for j in self.incoming[src] if self.transfers[j].step < transfer.step}
                 yield i, tuple(sorted(earlier))
@@ -195,12 +191,8 @@ def _capacities(
     orbit of its links. A constraint is loaded by the links of this orbit that it contains.
     """
     topology = instance.topology
-    links = Orbits(sorted(topology.edges))
-    for symmetry in symmetries:
-        image = symmetry.ranks
-        for u, v in sorted(topology.edges):
-            links.join((u, v), (image[u], image[v]))
-    orbit_of = {edge: links.representative(edge) for edge in topology.edges}
+    images = (symmetry.ranks for symmetry in symmetries)
+    orbit_of = first_members(edge_orbits(sorted(topology.edges), images))
     members = Counter(orbit_of.values())
     on_orbit: dict[tuple[Edge, int], list[tuple[int, int]]] = defaultdict(list)
     for i, transfer in enumerate(transfers):

@@ -7,18 +7,20 @@ Wielandt, Finite Permutation Groups (1964), section 4.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from math import lcm
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from sccl.core.collective import Collective
-from sccl.core.ids import Rank
+from sccl.core.graphs import connected_components
+from sccl.core.ids import Edge, Rank
 from sccl.core.topology import Topology, to_ranks
 
 Permutation = tuple[int, ...]
 """The image of each rank."""
 
-T = TypeVar("T", bound=Hashable)
+CapacityT = TypeVar("CapacityT", int, Fraction)
 
 
 def identity_permutation(ranks: int) -> Permutation:
@@ -103,37 +105,6 @@ def small_generating_set(group: frozenset[Permutation]) -> list[Permutation]:
     return chosen
 
 
-class Orbits(Generic[T]):
-    """Partition of items into orbits (union-find). The first item of an orbit represents it."""
-
-    def __init__(self, things: Iterable[T]) -> None:
-        self._items = list(things)
-        self._number = {thing: i for i, thing in enumerate(self._items)}
-        self._parent = list(range(len(self._items)))
-
-    def join(self, a: T, b: T) -> None:
-        """Merge the orbits of two items."""
-        low, high = sorted((self._root(self._number[a]), self._root(self._number[b])))
-        self._parent[high] = low
-
-    def representative(self, thing: T) -> T:
-        """Return the representative of an item's orbit."""
-        return self._items[self._root(self._number[thing])]
-
-    def members(self) -> dict[T, list[T]]:
-        """Return the orbits by representative, in the order of the items."""
-        orbits: dict[T, list[T]] = {}
-        for thing in self._items:
-            orbits.setdefault(self.representative(thing), []).append(thing)
-        return orbits
-
-    def _root(self, i: int) -> int:
-        while self._parent[i] != i:
-            self._parent[i] = self._parent[self._parent[i]]
-            i = self._parent[i]
-        return i
-
-
 ChunkClass = tuple[frozenset[Rank], frozenset[Rank]]
 """(holders, destinations): a key of :meth:`Collective.chunk_classes`."""
 
@@ -142,7 +113,12 @@ def class_orbits(
     collective: Collective, symmetries: Sequence[Permutation]
 ) -> dict[ChunkClass, list[ChunkClass]]:
     """Return the orbits of chunk classes, keyed by the first class of each."""
-    orbits = Orbits(collective.chunk_classes())
+    return connected_components(collective.chunk_classes(), _class_images(collective, symmetries))
+
+
+def _class_images(
+    collective: Collective, symmetries: Sequence[Permutation]
+) -> Iterator[tuple[ChunkClass, ChunkClass]]:
     everyone = frozenset(range(collective.ranks))
     for image in symmetries:
         moved = {everyone: to_ranks(everyone)}  # most classes have all ranks as destinations
@@ -150,26 +126,42 @@ def class_orbits(
             for ranks in (holders, wanted):
                 if ranks not in moved:
                     moved[ranks] = map_ranks(ranks, image)
-            orbits.join((holders, wanted), (moved[holders], moved[wanted]))
-    return orbits.members()
+            yield (holders, wanted), (moved[holders], moved[wanted])
 
 
 def set_orbits(
-    sets: Iterable[frozenset[Rank]], symmetries: Sequence[Permutation]
+    sets: Iterable[frozenset[Rank]], symmetries: Iterable[Permutation]
 ) -> list[frozenset[Rank]]:
     """Return one set of each orbit. The images of a set must be among the sets."""
     all_sets = list(sets)
-    orbits = Orbits(all_sets)
-    for image in symmetries:
-        for ranks in all_sets:
-            orbits.join(ranks, map_ranks(ranks, image))
-    return list(orbits.members())
+    images = ((ranks, map_ranks(ranks, image)) for image in symmetries for ranks in all_sets)
+    return list(connected_components(all_sets, images))
 
 
-def rank_orbits(topology: Topology, symmetries: Sequence[Permutation]) -> dict[int, list[int]]:
+def rank_orbits(topology: Topology, symmetries: Iterable[Permutation]) -> dict[int, list[int]]:
     """Return the orbits of ranks, keyed by the first rank of each."""
-    orbits = Orbits(range(topology.ranks))
-    for image in symmetries:
-        for rank, target in enumerate(image):
-            orbits.join(rank, target)
-    return orbits.members()
+    images = (pair for image in symmetries for pair in enumerate(image))
+    return connected_components(range(topology.ranks), images)
+
+
+def edge_orbits(edges: Iterable[Edge], symmetries: Iterable[Permutation]) -> dict[Edge, list[Edge]]:
+    """Return the orbits of links, keyed by the first of each. Images must be among the links."""
+    links = list(edges)
+    images = (((u, v), (image[u], image[v])) for image in symmetries for u, v in links)
+    return connected_components(links, images)
+
+
+def capacity_orbits(
+    capacities: Iterable[tuple[frozenset[Edge], CapacityT]], symmetries: Iterable[Permutation]
+) -> dict[tuple[frozenset[Edge], CapacityT], list[tuple[frozenset[Edge], CapacityT]]]:
+    """Return the orbits of pairs (links, their joint capacity), keyed by the first pair of each.
+
+    Images must be among the pairs.
+    """
+    pairs = list(dict.fromkeys(capacities))
+    images = (
+        ((edges, capacity), (frozenset((image[u], image[v]) for u, v in edges), capacity))
+        for image in symmetries
+        for edges, capacity in pairs
+    )
+    return connected_components(pairs, images)

@@ -19,7 +19,8 @@ from sccl.codegen.program_file import PROGRAM_FILE
 from sccl.codegen.project_writer import generate, write_project
 from sccl.collectives import named_spec
 from sccl.errors import InputError, ToolError
-from sccl.runtime import PLAIN_LIBRARY, build_plain_library, command_output, load_project
+from sccl.runtime.project import PLAIN_LIBRARY, build_plain_library, load_project
+from sccl.runtime.tool_checks import command_output
 from sccl.synth import baselines
 from sccl.synth.common.contract import Request
 from sccl.topo import resolve_topology

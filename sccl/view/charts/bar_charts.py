@@ -35,7 +35,6 @@ def grouped_chart(  # noqa: PLR0913 - fields and texts
         group: Field with the name of the group.
         value: Field with the value, a nonnegative number.
         series: Field with the name of the series.
-        title: Title of the chart.
         value_title: Title of the values with their unit.
         percent: Whether values are shares, which are shown in percent.
 
@@ -59,8 +58,9 @@ def grouped_chart(  # noqa: PLR0913 - fields and texts
         xOffset=alt.XOffset("series:N", sort=names),
         y=alt.Y("value:Q", title=value_title, axis=alt.Axis(format=number)),
     )
+    legend = alt.Legend(orient="bottom", columns=4) if len(names) > 1 else None
     bars = base.mark_bar().encode(
-        color=alt.Color("series:N", title=None, legend=_legend(names),
+        color=alt.Color("series:N", title=None, legend=legend,
                         scale=theme.series_scale(names, theme.COLORS)),
         tooltip=["group:N", "series:N", "value:Q"],
     )  # fmt: skip
@@ -68,13 +68,7 @@ def grouped_chart(  # noqa: PLR0913 - fields and texts
         text=alt.Text("label:N")  # without the percent sign, for which there is no space
     )
     width = max(theme.WIDTH, _BAR * len(groups) * (len(names) + 1))
-    drawn = alt.layer(bars, labels).properties(width=width, height=theme.HEIGHT, title=title)
-    return theme.apply_theme(drawn)
-
-
-def _legend(names: Sequence[str]) -> alt.Legend | None:
-    """Return the legend of several series, or None for a single one."""
-    return alt.Legend(orient="bottom", columns=4) if len(names) > 1 else None
+    return theme.finish_chart(alt.layer(bars, labels), title, width=width)
 
 
 _FAILURE_ROW = 22  # px
@@ -99,8 +93,6 @@ def failures_chart(title: str, bars: Sequence[FailureBar], whole_steps: int) -> 
     """Draw bars of the time per byte and of the lowest S, in a row for each failure.
 
     Args:
-        title: title of the chart.
-        bars: failures.
         whole_steps: lowest S of the intact machine.
     """
     names = [bar.name for bar in bars]
@@ -136,12 +128,8 @@ class _Panel:
     """A panel with bars of one quantity.
 
     Attributes:
-        field: field of the quantity.
-        title: title of the axis.
         text_field: field of the text next to bars.
         baseline: value of the intact machine.
-        max_value: largest value.
-        width: width in pixels.
     """
 
     field: str
@@ -156,12 +144,20 @@ class _Panel:
         across = alt.X(f"{self.field}:Q", title=self.title,
                        scale=alt.Scale(domain=[0, self.max_value * 1.2], nice=False),
                        axis=alt.Axis(grid=False, tickCount=4))  # fmt: skip
-        base = alt.Chart(data)
-        bars = base.mark_bar(color=theme.COLORS[0], height={"band": 0.7}).encode(x=across, y=down)
-        text = base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT)
-        said = text.encode(x=across, y=down, text=f"{self.text_field}:N")
         line = theme.dashed_line(across, self.field, self.baseline)
-        return alt.LayerChart(layer=[bars, said, line])
+        bars = _labeled_bars(data, across, down, self.text_field)
+        return alt.LayerChart(layer=[*bars, line])
+
+
+def _labeled_bars(data: alt.Data, across: alt.X, down: alt.Y, text_field: str) -> list[alt.Chart]:
+    """Return the layers of horizontal bars, and of the texts at their ends."""
+    base = alt.Chart(data).encode(x=across, y=down)
+    return [
+        base.mark_bar(color=theme.COLORS[0], height={"band": 0.7}),
+        base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT).encode(
+            text=f"{text_field}:N"
+        ),
+    ]
 
 
 _SEARCH_ROW = 26  # px
@@ -174,7 +170,6 @@ def searches_chart(
     """Draw the periods that searches found as bars, with the lower bound as a line.
 
     Args:
-        title: title of the chart.
         periods_us: name of each search, and its period in microseconds.
         bound_us: lower bound on the period in microseconds.
     """
@@ -188,17 +183,11 @@ def searches_chart(
                    scale=alt.Scale(domain=[0, longest * 1.12], nice=False),
                    axis=alt.Axis(format=theme.NUMBERS, grid=False))  # fmt: skip
     down = alt.Y("search:N", title=None, sort=names, axis=alt.Axis(grid=False, ticks=False))
-    base = alt.Chart(theme.chart_rows(rows))
-    bars = base.mark_bar(color=theme.COLORS[0], height={"band": 0.7}).encode(x=across, y=down)
-    said = base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT).encode(
-        x=across, y=down, text="above:N"
-    )
+    bars = _labeled_bars(theme.chart_rows(rows), across, down, "above")
     line = theme.dashed_line(across, "ms", bound_us / _MILLI)
-    heading = alt.Title(
-        title, subtitle="dashed: lower bound for these options; at the bars: gap to it"
-    )
-    return theme.apply_theme(
-        alt.layer(bars, said, line).properties(
-            width=theme.WIDTH, height=max(len(rows), 1) * _SEARCH_ROW, title=heading
-        )
+    return theme.finish_chart(
+        alt.layer(*bars, line),
+        title,
+        "dashed: lower bound for these options; at the bars: gap to it",
+        height=max(len(rows), 1) * _SEARCH_ROW,
     )

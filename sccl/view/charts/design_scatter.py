@@ -27,8 +27,6 @@ class DesignMark:
     """A network with its costs.
 
     Attributes:
-        name: name of the network.
-        steps: number of steps, S.
         bandwidth: R/C divided by the lower bound on R/C for networks of this size.
         best: whether the network is on the frontier.
     """
@@ -39,19 +37,17 @@ class DesignMark:
     best: bool
 
 
-def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> ChartType:
+def designs_chart(title: str, marks: Sequence[DesignMark], min_steps: int) -> ChartType:
     """Draw a mark for each network. Those of the frontier have names and are joined.
 
     Args:
-        title: title of the chart.
-        marks: networks.
-        least_steps: lower bound on the steps of networks of this size.
+        min_steps: lower bound on the steps of networks of this size.
     """
     rows = [
         {"name": m.name, "steps": m.steps, "bandwidth": m.bandwidth, "best": m.best} for m in marks
     ]
     best = [row for row in rows if row["best"]]
-    reach = [least_steps, *(m.steps for m in marks)]
+    reach = [min_steps, *(m.steps for m in marks)]
     across = alt.X("steps:Q", title="Steps",
                    scale=alt.Scale(type="log", domain=[min(reach) * 0.9, max(reach) * 1.1],
                                    nice=False),
@@ -62,29 +58,21 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
     up = alt.Y("bandwidth:Q", title="R/C / lower bound",
                scale=alt.Scale(type="log" if far else "linear", domain=ends, nice=False),
                axis=alt.Axis(values=_ticks(1, int(ends[1]))) if far else alt.Axis())  # fmt: skip
-    others = alt.Chart(theme.chart_rows([row for row in rows if not row["best"]]))
-    dots = others.mark_circle(color="#c4c4c4", size=36, opacity=0.8).encode(
-        x=across, y=up, tooltip=["name:N", "steps:Q", "bandwidth:Q"]
-    )
-    frontier = alt.Chart(theme.chart_rows(best))
-    line = frontier.mark_line(color=theme.COLORS[0], interpolate="step-after").encode(
-        x=across, y=up
-    )
-    good = frontier.mark_circle(color=theme.COLORS[0], size=64, opacity=1).encode(
-        x=across, y=up, tooltip=["name:N", "steps:Q", "bandwidth:Q"]
-    )
+    tooltip = ["name:N", "steps:Q", "bandwidth:Q"]
+    others = theme.chart_rows([row for row in rows if not row["best"]])
+    dots = alt.Chart(others).mark_circle(color="#c4c4c4", size=36, opacity=0.8)
+    frontier = alt.Chart(theme.chart_rows(best)).encode(x=across, y=up)
+    line = frontier.mark_line(color=theme.COLORS[0], interpolate="step-after")
+    good = frontier.mark_circle(color=theme.COLORS[0], size=64, opacity=1).encode(tooltip=tooltip)
     names = [  # each higher than the one before, since good networks are close together
         alt.Chart(theme.chart_rows([row]))
         .mark_text(align="left", dx=9, dy=-12 - 15 * above, fontSize=11, font=theme.FONT, limit=300)
         .encode(x=across, y=up, text="name:N")
         for above, row in enumerate(reversed(best[:_MAX_NAMED]))
     ]
-    moore = theme.dashed_line(across, "steps", least_steps)
-    heading = alt.Title(
-        title, subtitle="dashed: no network of this size takes fewer steps (Moore); below 1 is none"
-    )
-    return theme.apply_theme(
-        alt.layer(moore, dots, line, good, *names).properties(
-            width=theme.WIDTH, height=theme.HEIGHT, title=heading
-        )
+    moore = theme.dashed_line(across, "steps", min_steps)
+    return theme.finish_chart(
+        alt.layer(moore, dots.encode(x=across, y=up, tooltip=tooltip), line, good, *names),
+        title,
+        "dashed: no network of this size takes fewer steps (Moore); below 1 is none",
     )

@@ -7,7 +7,6 @@ another algorithm becomes the fastest.
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
@@ -31,10 +30,6 @@ class EnvelopePart:
     """A range of buffer sizes in which one algorithm is the fastest.
 
     Attributes:
-        family: Name of the algorithm's family.
-        color: Color of the family.
-        from_bytes: Smallest size in bytes.
-        to_bytes: Largest size in bytes.
         time_us: Time in microseconds, as a function of the size.
     """
 
@@ -109,7 +104,6 @@ def _samples(part: EnvelopePart) -> list[float]:
 
 _HANG = 24  # px, minimum distance from a crossover to its label
 _SIDE_GAP = 6  # px from the leader to its label
-_LINE_LENGTH = 84  # characters that fit beneath a title
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +111,6 @@ class Crossover:
     """A size at which the fastest point of a frontier changes.
 
     Attributes:
-        size_bytes: size in bytes.
         time_us: time at this size in microseconds.
         text: label: the size, and the number of the frontier if there are several.
     """
@@ -136,9 +129,7 @@ def crossover_layers(
     """Return the layers of crossovers, as dots with labels, and a note on those without a label.
 
     Args:
-        crossings: crossovers.
         curves: areas that labels must not cover.
-        frame: frame of the chart.
         axes: channels of ``size`` and ``time``.
     """
     rows: list[dict[str, Any]] = []
@@ -147,7 +138,7 @@ def crossover_layers(
     for crossing, label in zip(crossings, labels, strict=True):
         row: dict[str, Any] = {"size": crossing.size_bytes, "time": crossing.time_us, "text": ""}
         if label:
-            across, upwards = frame.values(*_center(label))
+            across, upwards = frame.values(*label.center)
             row |= {"text": crossing.text, "tx": across, "ty": upwards}
         else:
             left_out.append(crossing.text)
@@ -160,7 +151,7 @@ def crossover_layers(
         base.mark_text(fontSize=theme.TEXT, fontWeight="bold").encode(**places, text="text:N"),
     ]
     note = f"Crossovers without a label: {', '.join(left_out)}"
-    return layers, textwrap.wrap(note, _LINE_LENGTH) if left_out else []
+    return layers, theme.wrap_notes(note) if left_out else []
 
 
 def _place_labels(
@@ -201,7 +192,3 @@ def _label_options(
         lead = Rectangle(x - 1, min(y, at), x + 1, max(y, at))
         for left in (x + _SIDE_GAP, x - _SIDE_GAP - width):
             yield Rectangle(left, at - height / 2, left + width, at + height / 2), lead
-
-
-def _center(box: Rectangle) -> tuple[float, float]:
-    return (box.left + box.right) / 2, (box.top + box.bottom) / 2

@@ -59,12 +59,10 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
     title = alt.Title(f"{name}: latency against bandwidth")
     if single and single.scope:
         title.subtitle = f"Algorithms: {single.scope}"
-    drawn = alt.layer(*layers).properties(
-        width=frame.width, height=frame.height, title=title
-    )  # fmt: skip
     # Shades and marks have separate legends. Lines share one of colors and dashes.
     scales: dict[str, Any] = dict.fromkeys(("fill", "stroke", "shape"), "independent")
-    return theme.apply_theme(drawn.resolve_scale(**scales))
+    drawn = alt.layer(*layers).resolve_scale(**scales)
+    return theme.finish_chart(drawn, title, width=frame.width, height=frame.height)
 
 
 def _framed_costs(frontier: FrontierData, *, single: bool) -> list[Cost]:
@@ -102,19 +100,11 @@ def _staircase(frontiers: Sequence[FrontierData], frame: Frame) -> ChartType:
         for frontier in frontiers
         for i, (steps, cost) in enumerate(_corners(frontier, frame))
     ]
-    legend = theme.series_legend(names)
     return (
         alt.Chart(theme.chart_rows(corners))
         .mark_line(strokeWidth=2)
-        .encode(
-            **axes(frame),
-            color=alt.Color("name:N", title=None, legend=legend,
-                            scale=theme.series_scale(names, theme.COLORS)),
-            strokeDash=alt.StrokeDash("name:N", title=None, legend=legend,
-                                      scale=theme.series_scale(names, theme.DASHES)),
-            order="order:Q",
-        )
-    )  # fmt: skip
+        .encode(**axes(frame), **theme.series_channels(names), order="order:Q")
+    )
 
 
 def _corners(frontier: FrontierData, frame: Frame) -> list[tuple[float, float]]:
@@ -261,9 +251,7 @@ def _legend(kinds: Sequence[str], plain: str, frame: Frame) -> ChartType:
     """Return invisible marks whose legend shows each kind as it is drawn.
 
     Args:
-        kinds: kinds of marks.
         plain: color, in the legend, of kinds that are drawn in their frontier's color.
-        frame: frame of the chart.
     """
     legend = alt.Legend(orient="bottom", columns=3, symbolSize=90)
     strokes = [_MARKS[kind][2] or plain for kind in kinds]

@@ -20,7 +20,6 @@ class FrontierData:
 
     Attributes:
         name: title, such as ``"allgather on dgx1"``.
-        points: points, ascending by S.
         min_steps: lower bound on S. None: unknown.
         bandwidth: lower bound on R/C. None: unknown.
         limits: lower bounds on R/C for S steps.
@@ -29,7 +28,6 @@ class FrontierData:
         scope: class of algorithms for which bounds and limits hold. Empty: all algorithms.
         question: name of the frontier over several classes to which this class belongs. Empty:
             the frontier has a single class.
-        of_class: name of the class.
         alpha_us: latency of a step in microseconds. None: unknown.
         gb_per_s: bandwidth of a lane in 10^9 bytes per second. None: unknown.
         slowest_link: whether these costs are those of the slowest link, and others are faster.

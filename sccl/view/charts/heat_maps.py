@@ -154,7 +154,6 @@ def _heat_map(
         cells: rows with ``column``, ``row``, ``value`` and ``text``.
         across: title of columns, and their numbers.
         down: title of rows, and their names.
-        color: color channel of values.
         dark: value above which the text of a cell is white.
     """
     columns, rows = len(across[1]), len(down[1])

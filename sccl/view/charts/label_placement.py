@@ -22,8 +22,6 @@ class Frame:
     """The frame of a chart: its size in pixels, and the ranges of its axes.
 
     Attributes:
-        width: width in pixels.
-        height: height in pixels.
         x: first and last value of the horizontal axis.
         y: first and last value of the vertical axis, from bottom to top.
         log_x: whether the horizontal axis is logarithmic.
@@ -67,8 +65,7 @@ def text_size(text: str) -> tuple[float, float]:
 
 def dot_area(at: tuple[float, float], radius: float) -> Rectangle:
     """Return the rectangle around a round mark."""
-    x, y = at
-    return Rectangle(x - radius, y - radius, x + radius, y + radius)
+    return _centered_at(at, 2 * radius, 2 * radius)
 
 
 def cover_line(start: tuple[float, float], end: tuple[float, float]) -> list[Rectangle]:

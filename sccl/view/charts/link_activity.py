@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,8 @@ MAX_LINKS = 48
 """Maximum number of links that are drawn."""
 
 _BAR, _SHARE_HEIGHT = 16, 150  # px
-_ON_PATH, _OTHER = "on the critical path", "other transfers"
 _LINE_LENGTH = 88  # characters that fit beneath a title
+_ON_PATH, _OTHER = "on the critical path", "other transfers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,6 @@ class ActivityShares:
     """The load of all links in equal time intervals.
 
     Attributes:
-        name: name of the traffic.
         finish_us: end of the last interval in microseconds.
         values: used fraction of the capacity of all links in each interval.
     """
@@ -42,8 +40,6 @@ class Bar:
 
     Attributes:
         link: index among the drawn links.
-        since_us: start in microseconds.
-        until_us: end in microseconds.
         text: chunk, or the number of transfers in the interval.
         critical: whether it is on the critical path.
     """
@@ -60,9 +56,6 @@ class LinkActivity:
     """The use of links over time.
 
     Attributes:
-        title: title of the chart.
-        notes: sentences below the title.
-        shares: load of all links.
         links: names of the drawn links, from top to bottom.
         bars: bars. Those of one link do not overlap.
         lower_bound_us: lower bound on the completion time of all plans. None or 0: not drawn.
@@ -83,7 +76,7 @@ def link_activity_chart(busy: LinkActivity) -> ChartType:
     """
     finish = busy.shares.finish_us
     floor = (_lower_bound_text(busy.lower_bound_us),) if busy.lower_bound_us else ()
-    notes = [line for note in (*busy.notes, *floor) for line in textwrap.wrap(note, _LINE_LENGTH)]
+    notes = theme.wrap_notes(*busy.notes, *floor, length=_LINE_LENGTH)
     above = _with_lower_bound(_share_layer([busy.shares], finish), busy.lower_bound_us, finish)
     above = above.properties(
         width=theme.WIDTH, height=_SHARE_HEIGHT, title=alt.Title(busy.title, subtitle=notes)
@@ -97,25 +90,21 @@ def link_activity_chart(busy: LinkActivity) -> ChartType:
 
 
 def shares_chart(
-    several: Sequence[ActivityShares], title: str, least_us: float | None = None
+    several: Sequence[ActivityShares], title: str, lower_bound_us: float | None = None
 ) -> ChartType:
     """Draw the utilization of links over time, as a line for each of several plans.
 
     Args:
-        several: Load of links under each plan.
-        title: Title of the chart.
-        least_us: Lower bound on the completion time. None or 0: not drawn.
+        lower_bound_us: Lower bound on the completion time. None or 0: not drawn.
     """
     finish = max(plan.finish_us for plan in several)
-    notes = [_lower_bound_text(least_us)] if least_us else []
-    drawn = _with_lower_bound(_share_layer(several, finish), least_us, finish).properties(
-        width=theme.WIDTH, height=theme.HEIGHT, title=alt.Title(title, subtitle=notes)
-    )
-    return theme.apply_theme(drawn)
+    notes = [_lower_bound_text(lower_bound_us)] if lower_bound_us else []
+    drawn = _with_lower_bound(_share_layer(several, finish), lower_bound_us, finish)
+    return theme.finish_chart(drawn, title, notes)
 
 
-def _lower_bound_text(least_us: float) -> str:
-    return f"dotted: lower bound {least_us:.6g} \u00b5s, for every chunk count"
+def _lower_bound_text(lower_bound_us: float) -> str:
+    return f"dotted: lower bound {lower_bound_us:.6g} \u00b5s, for every chunk count"
 
 
 def _share_layer(several: Sequence[ActivityShares], finish_us: float) -> ChartType:
@@ -125,7 +114,6 @@ def _share_layer(several: Sequence[ActivityShares], finish_us: float) -> ChartTy
         for i, value in enumerate((*plan.values, 0.0))
     ]
     names = list(dict.fromkeys(plan.name for plan in several))
-    legend = theme.series_legend(names)
     base = alt.Chart(theme.chart_rows(rows)).encode(
         x=_time_axis(finish_us),
         y=alt.Y("share:Q", title="Links busy", scale=alt.Scale(domain=[0, 1]),
@@ -135,20 +123,18 @@ def _share_layer(several: Sequence[ActivityShares], finish_us: float) -> ChartTy
         return base.mark_area(
             interpolate="step-after", color=theme.COLORS[0], opacity=0.75, line=False
         )
-    return base.mark_line(interpolate="step-after", strokeWidth=2).encode(
-        color=alt.Color("name:N", title=None, legend=legend,
-                        scale=theme.series_scale(names, theme.COLORS)),
-        strokeDash=alt.StrokeDash("name:N", title=None, legend=legend,
-                                  scale=theme.series_scale(names, theme.DASHES)),
-    )  # fmt: skip
+    line = base.mark_line(interpolate="step-after", strokeWidth=2)
+    return line.encode(**theme.series_channels(names))
 
 
-def _with_lower_bound(drawn: ChartType, least_us: float | None, finish_us: float) -> ChartType:
+def _with_lower_bound(
+    drawn: ChartType, lower_bound_us: float | None, finish_us: float
+) -> ChartType:
     """Return a chart with a vertical line at the lower bound on the completion time."""
-    if not least_us:
+    if not lower_bound_us:
         return drawn
     line = (
-        alt.Chart(theme.chart_rows([{"time": least_us}]))
+        alt.Chart(theme.chart_rows([{"time": lower_bound_us}]))
         .mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=theme.INK)
         .encode(x=_time_axis(finish_us))
     )

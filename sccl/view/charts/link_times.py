@@ -38,9 +38,6 @@ class TimedLinks:
     """A link, or several links with the same costs, with all timings.
 
     Attributes:
-        name: name in the legend.
-        timings: measured times.
-        alpha_us: alpha in microseconds.
         us_per_mb: beta in microseconds per 10^6 bytes.
     """
 
@@ -100,7 +97,6 @@ def link_times_chart(
 
     Args:
         links: links with timings. Timings of empty chunks are left out.
-        title: title of the chart.
         take: statistic of the repetitions that is drawn.
 
     Raises:
@@ -121,14 +117,11 @@ def link_times_chart(
     ]
     times = [row["us"] for row in (*points, *lines)]
     drawn = _layers(points, lines, [link.name for link in links], ends, (min(times), max(times)))
-    heading = alt.Title(
-        title,
-        subtitle=f"lines: alpha + beta x bytes, as fitted; points: the {take} of repetitions, by "
-        "bytes per alpha",
+    notes = (
+        f"lines: alpha + beta x bytes, as fitted; points: the {take} of repetitions, by bytes per "
+        "alpha"
     )
-    return theme.apply_theme(
-        drawn.properties(width=theme.WIDTH, height=theme.HEIGHT, title=heading)
-    )
+    return theme.finish_chart(drawn, title, notes)
 
 
 def _sample_sizes(first: float, last: float) -> list[float]:

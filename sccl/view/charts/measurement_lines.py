@@ -35,11 +35,8 @@ def measured_chart(  # noqa: PLR0913 - fields, and settings of the axes
         x: field with the horizontal value, a number.
         y: field with the vertical value, a number or None.
         series: field with the name of the line. Lines are in order of first occurrence.
-        title: title of the chart.
         x_title: title of the horizontal axis with its unit.
         y_title: title of the vertical axis with its unit.
-        log_x: whether the horizontal axis is logarithmic.
-        log_y: whether the vertical axis is logarithmic.
         x_bytes: whether ``x`` is a number of bytes. Ticks are then 1 KiB, 1 MiB, ... or, if all
             values are multiples of 1000, 1 KB, 1 MB, ... The axis is then logarithmic.
         joined: whether a line connects the dots of a series, which suggests interpolation.
@@ -66,10 +63,7 @@ def measured_chart(  # noqa: PLR0913 - fields, and settings of the axes
         y=_axis(alt.Y("y:Q"), y_title, [row["y"] for row in kept], {}, log=log_y),
     )
     names = list(dict.fromkeys(row["series"] for row in kept))
-    drawn = _dotted_lines(base, names, joined=joined).properties(
-        width=theme.WIDTH, height=theme.HEIGHT, title=title
-    )
-    return theme.apply_theme(drawn)
+    return theme.finish_chart(_dotted_lines(base, names, joined=joined), title)
 
 
 def _dotted_lines(base: alt.Chart, names: Sequence[str], *, joined: bool) -> ChartType:

@@ -127,7 +127,7 @@ def bound_lines(frontier: FrontierData, frame: Frame) -> tuple[list[ChartType], 
 
 
 def _label_row(text: str, box: Rectangle, frame: Frame) -> dict[str, Any]:
-    x, y = frame.values((box.left + box.right) / 2, (box.top + box.bottom) / 2)
+    x, y = frame.values(*box.center)
     return {"text": text, "tx": x, "ty": y}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,9 +30,6 @@ class StepBar:
     """A bar for an activity.
 
     Attributes:
-        row: index of the row.
-        since_us: start in microseconds.
-        until_us: end in microseconds.
         kind: :data:`COMPUTATION`, or the name of a collective.
         what: full description, shown on hover.
         label: text on the bar, if there is space.
@@ -52,12 +48,7 @@ class StepPanel:
     """A part of a plan's timeline. All times are in microseconds.
 
     Attributes:
-        title: title of the panel.
-        notes: sentences below the title.
         rows: names of rows, from top to bottom: streams, then channels.
-        bars: bars.
-        since_us: start of the panel.
-        until_us: end of the panel.
         marks_us: starts of iterations.
         outlined_us: start and end of a part that another panel enlarges. None: no such part.
     """
@@ -89,11 +80,10 @@ def _panel(panel: StepPanel, kinds: Sequence[str], *, legend: bool) -> ChartType
     """Return one panel.
 
     Args:
-        panel: Part of a timeline.
         kinds: Kinds of bars in the whole picture, each with a color of its own.
         legend: Whether the legend of kinds is below the panel.
     """
-    notes = [line for note in panel.notes for line in textwrap.wrap(note, _LINE)]
+    notes = theme.wrap_notes(*panel.notes, length=_LINE)
     drawn = [_window_band(panel)] if panel.outlined_us else []
     drawn.append(_bars(panel, kinds, legend=legend))
     if labels := _labels(panel):

@@ -11,7 +11,6 @@ from sccl.core.cost import format_bytes, format_duration
 from sccl.core.formatting import format_gap
 from sccl.training.plan_summary import covered_ns
 from sccl.training.types.training_plan import StepSpan, StepTimeline, TrainingPlan, lane_rows
-from sccl.training.types.workload_ops import CommOp
 from sccl.view.charts import COMPUTATION, StepBar, StepPanel
 
 MAX_BARS = 20_000
@@ -98,15 +97,10 @@ def _layers(timeline: StepTimeline) -> dict[str, tuple[int, int]]:
     begin, lane = iteration_start(timeline, first), _busiest_stream(timeline, first)
     computed = [s for s in timeline.spans if s.iteration == first and s.lane == lane and s.computes]
     layers: dict[str, tuple[int, int]] = {}
-    for name, run in groupby(computed, key=lambda span: _layer_of(span.op)):
+    for name, run in groupby(computed, key=lambda s: m[0] if (m := _LAYER.match(s.op)) else s.op):
         spans = list(run)
         layers.setdefault(name, (spans[0].start_ns - begin, spans[-1].end_ns - begin))
     return layers
-
-
-def _layer_of(op: str) -> str:
-    named = _LAYER.match(op)
-    return named[0] if named else op
 
 
 def _typical_layer(layers: dict[str, tuple[int, int]], common: set[str]) -> str:
@@ -134,11 +128,8 @@ def _build_panel(  # noqa: PLR0913 - a plan, its part, and texts
     """Return the panel of a part of a plan's timeline.
 
     Args:
-        entry: Plan to draw.
         since: Start of the part, in nanoseconds from the start of an iteration.
         until: End of the part, in nanoseconds from the start of an iteration.
-        title: Title of the panel.
-        notes: Sentences below the title.
         outlined: Part of the panel that another panel enlarges.
         labeled: Layer whose name is omitted from the labels of its operations. None: no labels.
     """
@@ -157,7 +148,8 @@ def _build_panel(  # noqa: PLR0913 - a plan, its part, and texts
             kind = call.collective
             motif = option.motifs[span.motif]
             description = (
-                f"{span.op}: {_call_label(call)}, {option.recipe} {span.motif}, {motif.carrier}"
+                f"{span.op}: {kind} of {format_bytes(call.size_bytes)} on {len(call.group)} ranks, "
+                f"{option.recipe} {span.motif}, {motif.carrier}"
             )
         label = "" if labeled is None else span.op.removeprefix(labeled).removeprefix("/")
         bars.append(
@@ -206,10 +198,6 @@ def plan_notes(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
         f"computation {computes / total_ns:.0%} of the time, communication {calls / total_ns:.0%} "
         f"({share:.0%} of it overlaps computation), idle {1 - both / total_ns:.0%}"
     )
-
-
-def _call_label(call: CommOp) -> str:
-    return f"{call.collective} of {format_bytes(call.size_bytes)} on {len(call.group)} ranks"
 
 
 def _busiest_stream(timeline: StepTimeline, iteration: int) -> str:

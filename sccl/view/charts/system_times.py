@@ -6,7 +6,6 @@ Lines have their names at their right ends.
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,7 +32,6 @@ _GRAY, _GRAY_TEXT = "#c4c4c4", "#8a8a8a"
 _HIGHEST_RATIO = 10.0  # highest top of the axis, unless the fastest system is slower
 _RATIO_TICKS = (1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 _SMALLEST_GAP = 0.01  # percent: the logarithmic axis of gaps starts there
-_LINE_LENGTH = 84  # characters that fit beneath a title
 
 Times = tuple[tuple[int, float], ...]
 """(size in bytes, microseconds)."""
@@ -69,10 +67,7 @@ class _Line:
     """The line of a system.
 
     Attributes:
-        name: name of the system.
         points: pairs of a size in bytes and a value, ascending by size.
-        color: color of the line.
-        dash: dashes of the line.
         is_named: whether the line has a color of its own.
     """
 
@@ -100,10 +95,6 @@ def comparison_chart(  # noqa: PLR0913 - data, quantity, and texts
     Args:
         systems: Systems and their completion times.
         bound: Lower bound on the completion time by size, microseconds.
-        title: Title of the chart.
-        subtitle: Line below the title.
-        measured: Quantity on the vertical axis.
-        x_title: Title of the horizontal axis.
 
     Raises:
         ParameterError: No system has a time, or none has a lower bound to compare with.
@@ -123,15 +114,14 @@ def comparison_chart(  # noqa: PLR0913 - data, quantity, and texts
         )
         for line in labeled
     ]  # fmt: skip
+    has_one_size = len({size for line in lines for size, _ in line.points}) == 1
     drawn = alt.layer(
-        *_curves(lines, channels, is_single=_has_one_size(lines)),
+        *_curves(lines, channels, is_single=has_one_size),
         *end_labels(ends, frame, channels),
-    ).properties(
-        width=frame.width,
-        height=frame.height,
-        title=alt.Title(title, subtitle=[*textwrap.wrap(subtitle, _LINE_LENGTH), *notes]),
     )
-    return theme.apply_theme(drawn)
+    return theme.finish_chart(
+        drawn, title, theme.wrap_notes(subtitle, *notes), frame.width, frame.height
+    )
 
 
 def _lines(
@@ -171,10 +161,6 @@ def _points(times: Times, bound: Mapping[int, float], measured: TimeMeasure) -> 
         elif measured is TimeMeasure.GAP and floor:
             rows.append((size, max(100 * (us / floor - 1), _SMALLEST_GAP)))
     return tuple(rows)
-
-
-def _has_one_size(lines: Sequence[_Line]) -> bool:
-    return len({size for line in lines for size, _ in line.points}) == 1
 
 
 def _rank_systems(systems: Sequence[SystemTimes], bound: Mapping[int, float]) -> list[SystemTimes]:
@@ -230,7 +216,7 @@ def _split_labeled(lines: Sequence[_Line], frame: Frame) -> tuple[list[_Line], l
     if left := len(inside) - len(fitting):
         notes.append(f"{format_count(left, 'grey line')} without a name.")
     ordered = sorted(fitting, key=lambda line: line.name == BOUND)
-    return ordered, [line for note in notes for line in textwrap.wrap(note, _LINE_LENGTH)]
+    return ordered, notes
 
 
 def _channels(
@@ -288,9 +274,7 @@ class LineEnd:
     """The right end of a line.
 
     Attributes:
-        name: Name of the line.
         at: Data values (x, y) of the line's end.
-        color: Color of the line.
         text: Color of the name.
     """
 
@@ -314,7 +298,6 @@ def end_labels(
 
     Args:
         ends: Lines to label, at most :func:`label_capacity`.
-        frame: Frame of the chart.
         channels: Channels ``x`` and ``y`` of the chart.
     """
     heights = [min(max(frame.pixels(*end.at)[1], 0.0), float(frame.height)) for end in ends]

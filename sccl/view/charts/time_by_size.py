@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 _SMALLEST, _LARGEST = 10, 26  # exponents of 2: the axis covers at least 1 KiB to 64 MiB
 _MARGIN_OCTAVES = 3  # octaves beyond a crossover that the axis covers
 _PER_OCTAVE = 2
-_LINE_LENGTH = 84  # characters that fit beneath a title
 MAX_TIMES = 24
 LOWER_BOUND = "lower bound"
 """Name of the lower bound's line."""
@@ -67,9 +65,6 @@ class _Line:
 
     Attributes:
         number: number of the point's frontier, from 1.
-        name: name of the frontier.
-        point: point.
-        costs: alpha and beta.
     """
 
     number: int
@@ -100,7 +95,7 @@ def time_chart(
     frontiers: Sequence[FrontierData],
     alpha_us: float | None = None,
     gb_per_s: float | None = None,
-    least_us: LowerBoundFunction | None = None,
+    lower_bound_us: LowerBoundFunction | None = None,
 ) -> ChartType:
     """Draw the time of every point of frontiers by buffer size, with labeled crossovers.
 
@@ -110,7 +105,7 @@ def time_chart(
         frontiers: frontiers, with alpha and beta of their machines unless these are given here.
         alpha_us: latency of a step in microseconds, for all frontiers. None: of each machine.
         gb_per_s: 1/beta, bandwidth of a lane in 10^9 bytes per second. None: of each machine.
-        least_us: lower bound for all plans, drawn as a separate line. None: no line.
+        lower_bound_us: lower bound for all plans, drawn as a separate line. None: no line.
 
     Raises:
         ParameterError: there is nothing to draw, or alpha or beta is unknown, or negative.
@@ -126,12 +121,13 @@ def time_chart(
     last = max([2.0**_LARGEST, *(at.size_bytes * 2**_MARGIN_OCTAVES for at in crossings)])
     first, last = max(first, 1.0), max(last, 2.0)
     times = [line.time_us(size) for line in lines for size in (first, last)]
-    times += [least_us(size) for size in (first, last)] if least_us else []
+    times += [lower_bound_us(size) for size in (first, last)] if lower_bound_us else []
     low, high = min(t for t in times if t > 0) / 1.6, max(times) * 1.6
     below = min(_HANGING * len(crossings), _MAX_HANGING) + _STRIP_PART * families
     ends = (low / (high / low) ** below, high)
     frame = Frame(theme.WIDTH, theme.HEIGHT, (first, last), ends, log_x=True, log_y=True)
-    covered = _line_areas(lines, frame) + ([*_curve_areas(least_us, frame)] if least_us else [])
+    curves = [*(line.time_us for line in lines), *([lower_bound_us] if lower_bound_us else [])]
+    covered = [area for curve in curves for area in _curve_areas(curve, frame)]
     parts = _envelope(lines, first, last) if families else []
     if parts:
         covered.append(strip_area(frame))
@@ -140,16 +136,15 @@ def time_chart(
     if parts:
         layers += [envelope_curve(parts, _axes(frame)), *family_strip(parts, frame, _axes(frame))]
     layers += marks if crossings else ()
-    if least_us:
-        layers.insert(0, _lower_bound_layer(least_us, frame))
-    layers.append(_names(lines, frame, least_us, several=several, families=families))
+    if lower_bound_us:
+        layers.insert(0, _lower_bound_layer(lower_bound_us, frame))
+    layers.append(_names(lines, frame, lower_bound_us, several=several, families=families))
     title = question or (frontiers[0].name if not several else "Time by buffer size")
-    notes = [_subtitle(lines, least_us), *_thick(parts), *_caution_lines(lines), *left_out]
+    thick = ["thick line and strip: the fastest family at each size"] if parts else []
+    caution = next((line.costs.note for line in lines if line.costs.note), "")
+    notes = [_subtitle(lines, lower_bound_us), *thick, *theme.wrap_notes(caution), *left_out]
     head = f"{title}: time by buffer size" if question or not several else title
-    drawn = alt.layer(*layers).properties(
-        width=frame.width, height=frame.height, title=alt.Title(head, subtitle=notes)
-    )
-    return theme.apply_theme(drawn)
+    return theme.finish_chart(alt.layer(*layers), head, notes, frame.width, frame.height)
 
 
 def _lines(
@@ -176,7 +171,7 @@ def _lines(
     return lines
 
 
-def _subtitle(lines: Sequence[_Line], least_us: LowerBoundFunction | None) -> str:
+def _subtitle(lines: Sequence[_Line], lower_bound_us: LowerBoundFunction | None) -> str:
     costs = {line.costs for line in lines}
     if len(costs) > 1:
         return "alpha and bandwidth of each machine; a buffer is C chunks"
@@ -185,17 +180,8 @@ def _subtitle(lines: Sequence[_Line], least_us: LowerBoundFunction | None) -> st
         f"alpha {cost_model.alpha_us:g} \u00b5s per step",
         f"{cost_model.gb_per_s:g} GB/s per lane",
     )
-    floor = f"; {LOWER_BOUND}: for every chunk count" if least_us else ""
+    floor = f"; {LOWER_BOUND}: for every chunk count" if lower_bound_us else ""
     return f"{alpha}, {lane}; a buffer is C chunks{floor}"
-
-
-def _thick(parts: Sequence[EnvelopePart]) -> list[str]:
-    return ["thick line and strip: the fastest family at each size"] if parts else []
-
-
-def _caution_lines(lines: Sequence[_Line]) -> list[str]:
-    """Return the caveats on the times, wrapped to fit below a title."""
-    return textwrap.wrap(next((x.costs.note for x in lines if x.costs.note), ""), _LINE_LENGTH)
 
 
 def _envelope(lines: Sequence[_Line], first: float, last: float) -> list[EnvelopePart]:
@@ -215,8 +201,6 @@ def _crossings(lines: Sequence[_Line], *, several: bool, families: bool) -> list
     """Return the sizes at which the fastest point changes.
 
     Args:
-        lines: lines.
-        several: whether there are several frontiers.
         families: whether all lines are compared. Otherwise only lines of the same frontier are.
     """
     crossings = []
@@ -255,24 +239,20 @@ def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool, families: bo
         for size in _sizes(frame)
     ]
     numbers = [str(i) for i in range(len(lines))]
-    by = ("name", names) if several else ("line", numbers)
-    legend = theme.series_legend(names)
+    by = (
+        theme.series_channels(names)
+        if several
+        else theme.series_channels(numbers, "line:N", has_legend=False)
+    )
     return (
         alt.Chart(theme.chart_rows(rows))
         .mark_line(strokeWidth=1.3 if families else 2)
-        .encode(
-            **_axes(frame),
-            detail="line:N",
-            color=alt.Color(f"{by[0]}:N", title=None, legend=legend,
-                            scale=theme.series_scale(by[1], theme.COLORS)),
-            strokeDash=alt.StrokeDash(f"{by[0]}:N", title=None, legend=legend,
-                                      scale=theme.series_scale(by[1], theme.DASHES)),
-        )
-    )  # fmt: skip
+        .encode(**_axes(frame), detail="line:N", **by)
+    )
 
 
-def _lower_bound_layer(least_us: LowerBoundFunction, frame: Frame) -> ChartType:
-    rows = [{"size": size, "time": least_us(size)} for size in _sizes(frame)]
+def _lower_bound_layer(lower_bound_us: LowerBoundFunction, frame: Frame) -> ChartType:
+    rows = [{"size": size, "time": lower_bound_us(size)} for size in _sizes(frame)]
     return (
         alt.Chart(theme.chart_rows([row for row in rows if row["time"] > 0]))
         .mark_line(strokeWidth=1.5, strokeDash=[2, 3], color=theme.INK)
@@ -285,10 +265,6 @@ def _sizes(frame: Frame) -> list[float]:
     return [frame.values(frame.width * n / samples, 0)[0] for n in range(samples + 1)]
 
 
-def _line_areas(lines: Sequence[_Line], frame: Frame) -> list[Rectangle]:
-    return [part for line in lines for part in _curve_areas(line.time_us, frame)]
-
-
 def _curve_areas(time_us: LowerBoundFunction, frame: Frame) -> Iterator[Rectangle]:
     times = [(size, time_us(size)) for size in _sizes(frame)]
     curve = [frame.pixels(size, time) for size, time in times if time > 0]
@@ -296,22 +272,17 @@ def _curve_areas(time_us: LowerBoundFunction, frame: Frame) -> Iterator[Rectangl
         yield from cover_line(*ends)
 
 
-def _family_of(line: _Line, *, several: bool, families: bool) -> str:
-    """Return the family, or the number of the frontier, that a line belongs to, as text."""
-    return f", {line.name}" if families else f" ({line.number})" if several else ""
-
-
 def _names(
     lines: Sequence[_Line],
     frame: Frame,
-    least_us: LowerBoundFunction | None,
+    lower_bound_us: LowerBoundFunction | None,
     *,
     several: bool,
     families: bool,
 ) -> ChartType:
     """Return the layer with each line's name at its right end."""
     last = [line.time_us(frame.x[1]) for line in lines]
-    last += [least_us(frame.x[1])] if least_us else []
+    last += [lower_bound_us(frame.x[1])] if lower_bound_us else []
     heights = [frame.pixels(frame.x[1], time)[1] for time in last]
     spread = spread_apart(heights, text_size("")[1], frame.height)
     numbers = list(dict.fromkeys(line.number for line in lines))
@@ -319,12 +290,13 @@ def _names(
         {
             "size": frame.x[1],
             "time": frame.values(0, height)[1],
-            "text": line.point.text + _family_of(line, several=several, families=families),
+            "text": line.point.text
+            + (f", {line.name}" if families else f" ({line.number})" if several else ""),
             "color": theme.nth(theme.COLORS, numbers.index(line.number) if several else i),
         }
         for i, (line, height) in enumerate(zip(lines, spread, strict=False))
     ]
-    if least_us:
+    if lower_bound_us:
         at = frame.values(0, spread[-1])[1]
         rows.append({"size": frame.x[1], "time": at, "text": LOWER_BOUND, "color": theme.INK})
     return (

@@ -5,7 +5,6 @@ Budgets that model a switch are drawn as a node.
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,8 +12,8 @@ from dataclasses import replace
 from sccl.core.formatting import format_count
 from sccl.core.ids import Edge
 from sccl.core.topology import Budget, Switch, Topology
+from sccl.view.theme import wrap_notes
 
-_LINE_LENGTH = 84  # characters that fit beneath a title
 _MAX_EDGES, _MAX_LINES = 6, 4
 
 
@@ -41,7 +40,7 @@ def budgeted_nodes(topology: Topology) -> frozenset[int]:
 def budget_lines(topology: Topology) -> list[str]:
     """Return a description of budgets in a few lines."""
     sides, buses = _split_budgets(topology)
-    names = _names(topology)
+    names = [*map(str, range(topology.ranks)), *(switch.name for switch in topology.switches)]
     descriptions = [
         f"{b.name}: {_chunks_text(b.chunks_per_round)} over {_links_text(b.edges, names)}"
         for b in buses[: _MAX_LINES + 1]
@@ -49,7 +48,7 @@ def budget_lines(topology: Topology) -> list[str]:
     if len(descriptions) > _MAX_LINES:
         descriptions = _kind_lines(buses, names)
     texts = [*_side_lines(topology.ranks, sides, names), *descriptions]
-    lines = [line for text in texts for line in textwrap.wrap(text, _LINE_LENGTH)]
+    lines = wrap_notes(*texts)
     return lines if len(lines) <= 2 * _MAX_LINES else [*lines[: 2 * _MAX_LINES - 1], "\u2026"]
 
 
@@ -72,11 +71,6 @@ def _split_budgets(topology: Topology) -> tuple[list[tuple[str, int, int]], list
         else:
             others.append(budget)
     return sides, others
-
-
-def _names(topology: Topology) -> list[str]:
-    """Return the name of each node in the drawing: ranks by number, switches by name."""
-    return [*map(str, range(topology.ranks)), *(s.name for s in topology.switches)]
 
 
 def _side_lines(

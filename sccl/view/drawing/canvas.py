@@ -77,8 +77,6 @@ def fit_canvas(drawn: Layout, lines: Sequence[LinkLine], digits: int, letters: i
     """Return the part to draw: the square's full width, extended if links leave it.
 
     Args:
-        drawn: layout.
-        lines: lines of links.
         digits: number of digits of the longest rank number.
         letters: number of letters of the longest switch name.
     """
@@ -155,7 +153,6 @@ class LinkLine:
     """A line of the drawing: a link, or both directions of a pair.
 
     Attributes:
-        edge: source and destination.
         lanes: lanes of the link, or of each direction.
         shared: whether the link shares a budget with others.
         one_way: whether the line shows only one direction.

@@ -14,7 +14,6 @@ def on_circle(count: int, turn: float = 0.0) -> list[Position]:
     """Return ``count`` points on the unit circle, clockwise as drawn, the first at the top.
 
     Args:
-        count: number of points.
         turn: number of places, possibly fractional, by which all points are rotated.
     """
     angles = (2 * math.pi * ((i + turn) / count - 0.25) for i in range(count))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -80,14 +80,19 @@ def arrange(
             for node in group.members:
                 placed.pop(node, None)
             options = [
-                {n: _translate(turn(*point), center) for n, point in drawing.items()}
-                for turn in (
-                    _TURNS if abs(_extent(drawing, 0) - _extent(drawing, 1)) < 0.2 else _TURNS[:4]
-                )
+                {n: (x + center[0], y + center[1]) for n, (x, y) in turned.items()}
+                for turned in _turned_drawings(drawing)
             ]
             costs = [round(_cost(option, placed, neighbours, cell), 9) for option in options]
             placed |= options[costs.index(min(costs))]
     return placed, all_groups
+
+
+def _turned_drawings(drawing: Drawing) -> Iterator[Drawing]:
+    """Yield a drawing in all turns, those that exchange width and height only if it is square."""
+    is_square = abs(_extent(drawing, 0) - _extent(drawing, 1)) < 0.2
+    for turn in _TURNS if is_square else _TURNS[:4]:
+        yield {node: turn(*point) for node, point in drawing.items()}
 
 
 def arrange_around(
@@ -150,19 +155,12 @@ def clique_groups(nodes: Sequence[int], neighbours: Neighbors) -> list[NodeGroup
         parts = [tuple(nodes[i : i + size]) for i in range(0, len(nodes), size)]
         if len(nodes) % size or not all(is_clique(part, neighbours) for part in parts):
             continue
-        within, between = size * (size - 1) // 2, _link_counts(parts, neighbours)
+        within = size * (size - 1) // 2
+        between = [sum(len(neighbours[n] & {*b}) for n in a) for a, b in combinations(parts, 2)]
         alike = len(set(between)) == 1 and between[0] <= within
         if alike or (size > 2 and sum(between) < len(parts) * within):
             return [NodeGroup(part, f"group {i}") for i, part in enumerate(parts)]
     return []
-
-
-def _link_counts(parts: Sequence[tuple[int, ...]], neighbours: Neighbors) -> list[int]:
-    """Return the number of links between each pair of parts."""
-    return [
-        sum(len(neighbours[node] & set(other_part)) for node in part)
-        for part, other_part in combinations(parts, 2)
-    ]
 
 
 def _group_drawing(members: Sequence[int], neighbours: Neighbors, depth: int) -> Drawing:
@@ -171,16 +169,12 @@ def _group_drawing(members: Sequence[int], neighbours: Neighbors, depth: int) ->
     drawing = next(recognized_forms(ordered, neighbours), None)
     if drawing is None:
         drawing, _ = arrange(ordered, neighbours, depth=depth)
-    elif len(ordered) > 2 and _is_round(drawing):
+    elif len(ordered) > 2 and all(math.isclose(math.hypot(*at), 1.0) for at in drawing.values()):
         drawing = {n: _rotate(point, len(ordered)) for n, point in drawing.items()}
     xs, ys = [x for x, _ in drawing.values()], [y for _, y in drawing.values()]
     size = max(_extent(drawing, 0), _extent(drawing, 1)) or 1.0
     x0, y0 = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
     return {n: ((x - x0) / size, (y - y0) / size) for n, (x, y) in drawing.items()}
-
-
-def _is_round(drawing: Drawing) -> bool:
-    return all(math.isclose(math.hypot(*point), 1.0) for point in drawing.values())
 
 
 def _rotate(point: Position, count: int) -> Position:
@@ -211,10 +205,6 @@ def _cell_centers(count: int, across: float, down: float, *, tall: bool) -> list
 def _extent(drawing: Drawing, axis: int) -> float:
     along = [point[axis] for point in drawing.values()]
     return max(along) - min(along)
-
-
-def _translate(point: Position, center: Position) -> Position:
-    return point[0] + center[0], point[1] + center[1]
 
 
 def _cost(

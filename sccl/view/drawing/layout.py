@@ -45,6 +45,11 @@ class Rectangle:
     right: float
     bottom: float
 
+    @property
+    def center(self) -> Position:
+        """Return the center."""
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
     def overlaps(self, rectangle: Rectangle) -> bool:
         """Return whether both rectangles intersect."""
         across = self.left < rectangle.right and rectangle.left < self.right
@@ -330,9 +335,6 @@ def compute_bends(
     """Return the bend of every edge. Opposite edges get opposite bends, so they share a curve.
 
     Args:
-        positions: Position of every node.
-        edges: Directed edges.
-        radius: Radius of a node.
         room: Minimum distance between two nodes.
     """
     pairs = sorted({(min(edge), max(edge)) for edge in edges})
@@ -393,8 +395,6 @@ class _BendPlanner:
         """Return the cost of a bend: ranks that it crosses, links that it overlaps, and its size.
 
         Args:
-            pair: pair of nodes.
-            bend: bend.
             limit: cost at which the calculation may stop.
         """
         hit: set[int] = set()

@@ -52,8 +52,6 @@ class LogicalTopology:
         senders: ranks with paths to other nodes.
         receivers: ranks with paths from other nodes.
         names: text in the drawing of a switch, if it is not the switch's name.
-        title: title of the drawing.
-        notes: lines below the title.
     """
 
     nodes: tuple[tuple[int, ...], ...]
@@ -103,12 +101,11 @@ def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
     layers, names = box_layers(plan, canvas)
     layers += _link_layers(groups, used, canvas)
     layers += [*names, *node_layers(bare, plan, canvas, logical.roles(), _ROLES)]
+    notes = [*logical.notes, *_omitted_uses(uses), *([] if canvas.number else [NO_NUMBERS])]
     chart = alt.layer(*layers).properties(
         width=canvas.width,
         height=canvas.height,
-        title=alt.Title(
-            logical.title, subtitle=[*logical.notes, *_omitted_uses(uses), *_no_number_note(canvas)]
-        ),
+        title=alt.Title(logical.title, subtitle=notes),
         view=alt.ViewBackground(stroke=None),
     )
     return theme.apply_theme(chart)
@@ -120,11 +117,6 @@ def _omitted_uses(uses: Mapping[Edge, str]) -> list[str]:
     return [
         f"links {use} are too many to draw" for use, pairs in count.items() if pairs > _MAX_PAIRS
     ]
-
-
-def _no_number_note(canvas: Canvas) -> list[str]:
-    """Return a note if ranks are drawn without numbers."""
-    return [] if canvas.number else [NO_NUMBERS]
 
 
 def _layout_nodes(topology: Topology, logical: LogicalTopology) -> Layout:
@@ -166,7 +158,6 @@ def _lines(bare: Topology, plan: Layout, uses: Mapping[Edge, str], use: str) -> 
     Args:
         bare: machine without budgets.
         plan: layout, with a bend for each kept link, in the order of the machine.
-        uses: use of each link.
         use: use of the links to draw.
     """
     links = [k for k in bare.links if uses[k.edge] == use]

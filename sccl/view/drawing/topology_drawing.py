@@ -67,9 +67,6 @@ def _notes(
     Args:
         topology: machine as its file describes it.
         machine: machine with switches for budgets, as it is drawn.
-        drawn: layout of ``machine``.
-        lines: lines of the drawing.
-        canvas: size of the drawing.
     """
     hubs = len(machine.switches) - len(topology.switches)
     count = f"{topology.ranks} ranks, {len(topology.links)} links"
@@ -112,11 +109,7 @@ def node_layers(
     """Return the layers of a chart that draw ranks and switches, with the text in them.
 
     Args:
-        topology: machine.
-        drawn: layout of the machine.
-        canvas: size of the drawing.
         roles: role of some nodes, as text. Other nodes are white.
-        colors: color of each role.
     """
     across = 2 * drawn.radius * canvas.side
     rows = _node_rows(topology, drawn, canvas.side, max(OUTLINE, min(_BOLD, across / 8)))

@@ -25,10 +25,7 @@ class ExplorerAlgorithm:
     """A verified algorithm to show.
 
     Attributes:
-        algorithm: algorithm.
-        file: file name.
         intact: whether the file is unchanged since sccl wrote it. If not, its claims are not shown.
-        bounds: lower bounds of the problem.
     """
 
     algorithm: Algorithm
@@ -42,8 +39,6 @@ class ExplorerSchedule:
     """A verified schedule to show.
 
     Attributes:
-        schedule: schedule.
-        file: file name.
         lower_bound_us: lower bound on the completion time for these chunks, in microseconds. None:
             unknown.
         reason: proof of the bound, or the reason why it is unknown.
@@ -65,9 +60,7 @@ def page_data(
     """Return the data of a page. Machines that several plans share are included once.
 
     Args:
-        shown: algorithms of the page.
         frontiers: frontiers to show with their points.
-        schedules: schedules of the page.
         frontier: whether to start with the frontiers instead of the first algorithm.
     """
     machines = [entry.algorithm.topology for entry in shown]
@@ -305,7 +298,9 @@ def _frontier_data(
     won = fastest_by_size(points, costs)
     single_classes = [part for item in frontiers if not item.is_multiclass for part in item.classes]
     limits = {limit.steps: limit.lower for part in single_classes for limit in part.limits}
-    said, methods = _restriction_texts(all_classes), _point_methods(all_classes)
+    named_points = [(p.file.name, p) for part in all_classes for p in part.points if p.file]
+    methods = {file: p.found_by for file, p in named_points if p.found_by}
+    restrictions = {file: p.state_text for file, p in named_points if p.is_proved and p.within}
     return {
         "topology": topology.name,
         "collective": asked,
@@ -317,7 +312,9 @@ def _frontier_data(
         "cost_note": costs.note,
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
         "found_by": [[i, methods[shown[i].file]] for i in members if shown[i].file in methods],
-        "restricted": [[i, said[shown[i].file]] for i in members if shown[i].file in said],
+        "restricted": [
+            [i, restrictions[shown[i].file]] for i in members if shown[i].file in restrictions
+        ],
         "approached": sorted(
             {(s, str(cost)) for part in single_classes for s, cost in part.asymptotic_costs}
         ),
@@ -327,21 +324,9 @@ def _frontier_data(
         "open": _candidate_rows(
             (x.candidate, str(x.reason)) for item in frontiers for x in item.open
         ),
-        "class": "" if classes else _claim_class(shown, members, said),
+        "class": "" if classes else _claim_class(shown, members, restrictions),
         "summary": " ".join(dict.fromkeys(map(frontier_summary, frontiers))),
     }
-
-
-def _point_methods(parts: Iterable[ClassFrontier]) -> dict[str, str]:
-    """Return the method that found each point, by file."""
-    points = (point for part in parts for point in part.points)
-    return {p.file.name: p.found_by for p in points if p.file and p.found_by}
-
-
-def _restriction_texts(parts: Iterable[ClassFrontier]) -> dict[str, str]:
-    """Return the restriction of each point that is proved only for some k or C, by file."""
-    points = (point for part in parts for point in part.points)
-    return {p.file.name: p.state_text for p in points if p.file and p.is_proved and p.within}
 
 
 def _class_data(

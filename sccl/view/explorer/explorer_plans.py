@@ -51,7 +51,12 @@ def explorer_algorithms(
     check_fits(*((name, algorithm) for name, algorithm, _ in several))
     bounds: dict[tuple[Topology, Spec], BoundSummary] = {}
     items = [_explorer_algorithm(*entry, bounds) for entry in several]
-    return sorted(items, key=_sort_key) if by_cost else items
+
+    def costs(item: ExplorerAlgorithm) -> tuple[str, str, int, Fraction]:
+        a = item.algorithm
+        return a.topology.name, a.collective.name, a.steps, a.bandwidth_cost
+
+    return sorted(items, key=costs) if by_cost else items
 
 
 def explorer_schedules(entries: Iterable[tuple[str, AnySchedule]]) -> list[ExplorerSchedule]:
@@ -79,11 +84,6 @@ def _explorer_schedule(name: str, schedule: AnySchedule) -> ExplorerSchedule:
     except InputError as error:
         return ExplorerSchedule(s, Path(name).name, None, str(error))
     return ExplorerSchedule(s, Path(name).name, s.clock.us(bound.value), bound.proof)
-
-
-def _sort_key(item: ExplorerAlgorithm) -> tuple[str, str, int, Fraction]:
-    a = item.algorithm
-    return a.topology.name, a.collective.name, a.steps, a.bandwidth_cost
 
 
 def _explorer_algorithm(

@@ -90,12 +90,7 @@ def render_page(
 
 
 def render_step_page(title: str, data: Any) -> str:
-    """Return the page of a training plan as the text of one HTML file.
-
-    Args:
-        title: title of the page.
-        data: content of the page, as JSON values.
-    """
+    """Return the page of a training plan as the text of one HTML file."""
     return _assemble_page("steps.html", ("style", "steps"), _STEP_SCRIPTS, title, data)
 
 

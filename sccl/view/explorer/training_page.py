@@ -9,7 +9,7 @@ from typing import Any
 from sccl.core.cost import format_bytes, format_duration
 from sccl.core.formatting import format_gap
 from sccl.errors import TooLargeError
-from sccl.formats import VerifiedTrainingPlan, dependency_arrows
+from sccl.formats.common.contract import VerifiedTrainingPlan, dependency_arrows
 from sccl.training.plan_files import LoadedTraining, valid_timeline
 from sccl.training.plan_summary import ShownTrainingPart, training_part
 from sccl.training.types.training_plan import Option, StepSpan

@@ -36,13 +36,7 @@ _NOT_SOUGHT = {
 
 
 def print_frontier(console: Console, frontier: Frontier, spec: Spec) -> None:
-    """Print a frontier, and how far it is proved.
-
-    Args:
-        console: console to print to.
-        frontier: frontier, with the costs by which points are compared.
-        spec: collective of the frontier.
-    """
+    """Print a frontier, and how far it is proved."""
     root = "" if frontier.root is None else f" (root {frontier.root})"
     more = "" if isinstance(frontier, SweepFrontier) else ", limits over all k and C"
     title = f"\n{frontier.collective}{root} on {frontier.topology}{more}"

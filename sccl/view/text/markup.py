@@ -79,7 +79,6 @@ def tabular(
     """Return a LaTeX table with the rules of booktabs.
 
     Args:
-        head: Column titles.
         columns: Column specification, such as ``"rl"``.
         parts: Rows of each part, by its title. An empty title is omitted.
         caption: Caption. With a caption or a label, the table floats.

@@ -30,8 +30,6 @@ def print_algorithm(console: Console, algorithm: AnyAlgorithm, *, intact: bool) 
     """Print the sends, the topology matrix and the link utilization of an algorithm.
 
     Args:
-        console: console to print to.
-        algorithm: algorithm.
         intact: whether the file is unchanged since sccl wrote it. If not, its claims are not
             printed.
     """
@@ -244,8 +242,6 @@ def print_schedule(console: Console, plan: AnySchedule, *, intact: bool) -> None
     """Print the first transfers of a schedule, and the load of its busiest links.
 
     Args:
-        console: console to print to.
-        plan: schedule.
         intact: whether the file is unchanged since sccl wrote it.
     """
     name = single_line(f"{plan.collective.name} on {plan.topology.name}")

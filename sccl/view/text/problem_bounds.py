@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -20,7 +20,7 @@ from sccl.core.files.bounds import (
     bounds_to_wire,
     proved_limit_to_wire,
 )
-from sccl.core.files.outputs import Output, output_head, question_digests
+from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FractionText, NonNegative, Part
 from sccl.core.frontier import COMPOSED
 from sccl.core.step_limit import StepLimit
@@ -31,7 +31,7 @@ from sccl.synth.allreduce.any_family_bound import any_family_bound
 from sccl.synth.allreduce.families import SCOPES
 from sccl.synth.constructions import ConstructionCost, attained_cost
 from sccl.synth.packing.by_steps.limits_by_steps import check_size, step_limit
-from sccl.view.completeness import BoundSummary as Shown
+from sccl.view.completeness import BoundSummary
 from sccl.view.text.bounds_text import EQUAL_HALVES
 from sccl.view.text.reasons import describe_bounds
 
@@ -91,8 +91,6 @@ class ProblemBounds:
     """Lower bounds of a problem with their proofs, and attained costs.
 
     Attributes:
-        topology: Machine.
-        spec: Collective.
         family: Bounds for all algorithms; for allreduce, for compositions of equal halves.
         overall: Bounds for every allreduce. None: another collective.
         attained: Costs that a construction attains. None: no construction is known.
@@ -113,28 +111,24 @@ class ProblemBounds:
     overall_limit: StepLimit | None = None
     times: tuple[tuple[int, float], ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def output(self) -> BoundsOutput:
         """Return the JSON output of 'sccl bound'."""
-        head = output_head("bounds", question_digests(self.topology, self.spec))
-        names = {"topology": self.topology.name, "collective": self.spec.name}
-        bounds = family = msgspec.to_builtins(bounds_to_wire(self.family))
-        if self.overall is not None:
-            bounds = msgspec.to_builtins(bounds_to_wire(self.overall))
-            bounds["classes"] = [{"class": EQUAL_HALVES, **family}]
-        limits = {
-            name: msgspec.to_builtins(proved_limit_to_wire(limit))
-            for name, limit in (("limit", self.limit), ("every", self.overall_limit))
-            if limit is not None
-        }
+        family, limit, overall_limit = bounds_to_wire(self.family), self.limit, self.overall_limit
+        classes = (build_output(ClassBoundsPart, family, name=EQUAL_HALVES),)
         costs = self.attained
-        attained = costs and {
-            "attained": {
-                "steps": costs.steps, "bandwidth": str(costs.bandwidth), "by": costs.construction
-            }
-        }  # fmt: skip
-        times = [{"size_bytes": size, "lower_bound_us": bound} for size, bound in self.times]
-        more = {"times": times} if times else {}
-        return head | names | bounds | limits | (attained or {}) | more
+        return build_output(
+            BoundsOutput,
+            family if self.overall is None else bounds_to_wire(self.overall),
+            inputs=question_digests(self.topology, self.spec),
+            topology=self.topology,
+            collective=self.spec,
+            classes=UNSET if self.overall is None else classes,
+            limit=UNSET if limit is None else proved_limit_to_wire(limit),
+            every=UNSET if overall_limit is None else proved_limit_to_wire(overall_limit),
+            attained=build_output(AttainedPart, costs, by=costs.construction) if costs else UNSET,
+            times=[TimeBoundPart(size_bytes=size, lower_bound_us=us) for size, us in self.times]
+            or UNSET,
+        )
 
 
 def _time_bounds(
@@ -159,8 +153,6 @@ def prove_bounds(
     """Return lower bounds with their proofs, and the costs that a construction attains.
 
     Args:
-        topology: Machine.
-        spec: Collective.
         steps: S for which the limit of R/C is also computed. None: no limit.
         timeout_s: Time limit for this computation, in seconds.
         sizes: Buffer sizes in bytes, ascending, for which the completion time is bounded.
@@ -190,7 +182,7 @@ def prove_bounds(
     return replace(bounds, limit=limit, overall_limit=overall_limit)
 
 
-def compute_bounds(topology: Topology, spec: Spec) -> Shown:
+def compute_bounds(topology: Topology, spec: Spec) -> BoundSummary:
     """Return lower bounds with reasons. For allreduce, they include those of compositions.
 
     Raises:
@@ -198,7 +190,7 @@ def compute_bounds(topology: Topology, spec: Spec) -> Shown:
     """
     if dual_of(spec).phases == 1:
         return describe_bounds(lower_bounds(topology, spec), spec)
-    composed = Shown(*_composition_bounds(topology, spec), (), SCOPES[COMPOSED])
+    composed = BoundSummary(*_composition_bounds(topology, spec), (), SCOPES[COMPOSED])
     return replace(describe_bounds(any_class_bounds(topology, spec), spec), classes=(composed,))
 
 

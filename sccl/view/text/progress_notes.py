@@ -40,7 +40,6 @@ class ProgressNotes:
     Attributes:
         line: callback that receives results.
         status: callback that receives the current query. None: every answer is passed to ``line``.
-        bound: text of the lower bounds.
     """
 
     line: Callable[[str], None]
@@ -107,12 +106,7 @@ class ShareCallback(Protocol):
 
 @contextmanager
 def share_bar(console: Console, doing: str) -> Iterator[ShareCallback]:
-    """Show the progress and the remaining time on a terminal, and yield the progress callback.
-
-    Args:
-        console: console of the progress bar.
-        doing: description of the activity.
-    """
+    """Show the progress and the remaining time on a terminal, and yield the progress callback."""
     if not console.is_terminal:
         yield lambda _done, _of, _doing=doing: None
         return

@@ -6,18 +6,13 @@ from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, describe_solver
 from sccl.core.bound import AlgorithmBounds, CountProof, PriceProof
 from sccl.core.formatting import format_count, format_runs
-from sccl.view.completeness import BoundSummary as Shown
+from sccl.view.completeness import BoundSummary
 
 _READABLE = 32  # maximum runs of ranks in text (--json has every rank)
 
 
-def describe_bounds(bounds: AlgorithmBounds, spec: Spec) -> Shown:
-    """Return bounds with their reasons in sentences.
-
-    Args:
-        bounds: bounds.
-        spec: collective of the bounds.
-    """
+def describe_bounds(bounds: AlgorithmBounds, spec: Spec) -> BoundSummary:
+    """Return bounds with their reasons in sentences."""
     reasons = [
         f"S ≥ {bounds.steps}: {explain_steps(bounds, spec)}.",
         f"R/C ≥ {bounds.bandwidth}: {explain_bandwidth(bounds, spec)}.",
@@ -31,7 +26,7 @@ def describe_bounds(bounds: AlgorithmBounds, spec: Spec) -> Shown:
             )
     if bounds.scope:
         reasons.append(f"They hold for {bounds.scope}.")
-    return Shown(bounds.steps, bounds.bandwidth, tuple(reasons), bounds.scope)
+    return BoundSummary(bounds.steps, bounds.bandwidth, tuple(reasons), bounds.scope)
 
 
 def explain_steps(bounds: AlgorithmBounds, spec: Spec) -> str:

@@ -41,9 +41,6 @@ def solve_output(spec: Spec, question: Question, answer: Answer, file: str | Non
     """Return the JSON output of an answer.
 
     Args:
-        spec: Collective.
-        question: Question.
-        answer: Answer.
         file: File of the algorithm. None: not written.
     """
     return build_output(

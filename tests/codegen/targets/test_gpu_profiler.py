@@ -11,8 +11,7 @@ import pytest
 from sccl.codegen.project_writer import generate
 from sccl.core.topology import BusIds
 from sccl.errors import ToolError
-from sccl.runtime import LinkTrial
-from sccl.runtime.link_profile import GpuProfiler, profiler_files
+from sccl.runtime.link_profile import GpuProfiler, LinkTrial, profiler_files
 from sccl.topo.profiles.measurements import Pacing
 from tests.kit import once
 from tests.kit.easy_algorithms import frontier

@@ -20,7 +20,7 @@ from sccl.codegen.projects import write_project_of
 from sccl.collectives import named_spec
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import TooLargeError
-from sccl.runtime import Mpi
+from sccl.runtime.mpi import Mpi
 from tests.kit import tacos
 from tests.kit.easy_algorithms import bundle_for, frontier
 from tests.kit.hard_algorithms import FOUR, MATRIX, Hard, load

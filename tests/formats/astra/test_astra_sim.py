@@ -20,8 +20,8 @@ from sccl.core.clock import Clock
 from sccl.core.schedule import Schedule, build_schedule
 from sccl.core.topology import Link, Switch, Topology, per_rank_budgets
 from sccl.errors import InputError
-from sccl.formats import SizedPlan, WrittenFiles
 from sccl.formats.common.astra_networks import choose_network, ns3_files
+from sccl.formats.common.contract import SizedPlan, WrittenFiles
 from sccl.formats.common.messages import Awaiting, Message, order_links, schedule_messages
 from sccl.formats.files.export_plans import parse_options
 from sccl.judge import violations

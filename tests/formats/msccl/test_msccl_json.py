@@ -12,7 +12,8 @@ import pytest
 from sccl.collectives import collective_names
 from sccl.core.algorithm import Algorithm
 from sccl.errors import InputError
-from sccl.formats import SizedPlan, msccl_json
+from sccl.formats import msccl_json
+from sccl.formats.common.contract import SizedPlan
 from sccl.judge import violations
 from tests.kit.commands import sccl
 from tests.kit.easy_algorithms import frontier

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from sccl.errors import InputError
-from sccl.formats import SizedPlan, msccl_xml
+from sccl.formats import msccl_xml
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.msccl.msccl_program import (
     MscclBlock,
     MscclGpu,

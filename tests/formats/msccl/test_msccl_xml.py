@@ -12,7 +12,8 @@ import pytest
 
 from sccl.core.algorithm import Algorithm
 from sccl.errors import InputError, TooLargeError
-from sccl.formats import SizedPlan, msccl_xml
+from sccl.formats import msccl_xml
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.common.program_check import run_graph
 from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.files.import_plan import import_plan

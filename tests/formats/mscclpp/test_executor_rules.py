@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sccl.errors import FormatError, ParameterError
-from sccl.formats import SizedPlan, mscclpp
+from sccl.formats import mscclpp
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.mscclpp_plans.executor_rules import (
     MAX_MIN_SIZE,
     MAX_OFFSET_BYTES,

@@ -13,7 +13,8 @@ import pytest
 from sccl.core.algorithm import Algorithm
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import ParameterError, TooLargeError
-from sccl.formats import SizedPlan, mscclpp
+from sccl.formats import mscclpp
+from sccl.formats.common.contract import SizedPlan
 from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.files.plans import load_plans
 from sccl.formats.mscclpp_plans import executor_rules

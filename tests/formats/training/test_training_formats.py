@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sccl import formats
+from sccl.formats.common.contract import VerifiedTrainingPlan
 from sccl.training.files.chakra_records import read_records
 from sccl.training.scheduling.workload_problem import workload_waits
 from sccl.training.timeline import simulate_timeline
@@ -82,7 +83,7 @@ def test_motifs_at_once_have_threads_of_their_own() -> None:
     half = replace(RING.motifs[0], loads=(("gpu: links", 500),))
     option = replace(RING, motifs=(half, half))
     plan = planned(prefetching_plan().workload, {"gradients": option, "batch": option}, {})
-    stepped = formats.VerifiedTrainingPlan(
+    stepped = VerifiedTrainingPlan(
         "p", plan, simulate_timeline(plan), workload_waits(plan.workload)
     )
     text = formats.step_writer("chrome-trace")(stepped).files["trace.json"]
@@ -119,7 +120,7 @@ def test_chakra_traces_are_read_again(tmp_path: Path) -> None:
 
 def test_nodes_need_what_the_workload_says() -> None:
     plan = prefetching_plan()
-    stepped = formats.VerifiedTrainingPlan(
+    stepped = VerifiedTrainingPlan(
         "p", plan, simulate_timeline(plan), workload_waits(plan.workload)
     )
     written = formats.step_writer("chakra")(stepped)
@@ -149,7 +150,7 @@ def test_groups_of_some_ranks_are_reported() -> None:
         submits=(HostProgram("all", tuple(HostEvent(HostAction.SUBMIT, name) for name in "gb")),),
     )
     plan = planned(workload, {"g": RING, "b": RING}, {})
-    stepped = formats.VerifiedTrainingPlan(
+    stepped = VerifiedTrainingPlan(
         "p", plan, simulate_timeline(plan), workload_waits(plan.workload)
     )
     files = formats.step_writer("chakra")(stepped).files
@@ -167,7 +168,7 @@ def test_collective_takes_as_long_as_its_motifs_do() -> None:
     """Motifs of a full channel run one after the other, in spite of other dependencies."""
     option = replace(RING, motifs=RING.motifs * 3)
     plan = planned(prefetching_plan().workload, {"gradients": option, "batch": RING}, {})
-    stepped = formats.VerifiedTrainingPlan(
+    stepped = VerifiedTrainingPlan(
         "p", plan, simulate_timeline(plan), workload_waits(plan.workload)
     )
     _, *nodes = read_records(formats.step_writer("chakra")(stepped).files["p.0.et"], "p")
@@ -194,7 +195,7 @@ def test_broadcast_of_two_ranks_is_a_send() -> None:
         ),
     )
     plan = planned(workload, {"s": RING}, {})
-    stepped = formats.VerifiedTrainingPlan(
+    stepped = VerifiedTrainingPlan(
         "p", plan, simulate_timeline(plan), workload_waits(plan.workload)
     )
     written = formats.step_writer("chakra")(stepped)

@@ -45,7 +45,6 @@ from sccl.topo.symmetry.chunk_orbits import chunk_orbits, expanded_sends
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.topo.symmetry.group_choice import candidate_groups, semiregular_groups
 from sccl.topo.symmetry.permutations import (
-    Orbits,
     compose,
     identity_permutation,
     is_semiregular,
@@ -141,14 +140,6 @@ def test_powers_of_permutations(image: list[int], exponent: int) -> None:
         assert len(group) > 1
     whole = {len(cycle) for cycle in permutation_cycles(one)}
     assert (len(whole) == 1 and whole != {1}) == any(one in g for g in semiregular_groups([one], 9))
-
-
-def test_orbits_join_and_are_named_by_their_first() -> None:
-    orbits = Orbits("abcdef")
-    for a, b in ("fb", "ec", "bc"):
-        orbits.join(a, b)
-    assert orbits.members() == {"a": ["a"], "b": ["b", "c", "e", "f"], "d": ["d"]}
-    assert orbits.representative("f") == "b"
 
 
 def group_of(machine: str, collective: str, chunks: int, choice: str = "auto") -> tuple[Group, ...]:

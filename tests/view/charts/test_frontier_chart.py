@@ -178,7 +178,7 @@ def test_lower_bound_is_a_separate_line() -> None:
     spec = named_spec("allgather", 8)
     least = lower_bound_function(machine, spec, Costs.from_topology(machine))
     assert least is not None
-    chart = time_chart([ALLGATHER], least_us=least)
+    chart = time_chart([ALLGATHER], lower_bound_us=least)
     floor, curves = rows_of(chart)[:2]
     assert all(row["time"] == pytest.approx(least(row["size"])) for row in floor)
     fastest: dict[float, float] = {}
