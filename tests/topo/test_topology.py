@@ -287,16 +287,12 @@ def machine(**changes: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("{", "line 1 column 2"),
-        ("[]", "Expected `object`, got `array`"),
         ('{"name": "m"}', "missing required field"),
         (json.dumps(machine(ranks="3")), "Expected `int`, got `str` - at `$.ranks`"),
         (json.dumps(machine(links=[{"src": 0}])), "at `$.links[0]`"),
         (json.dumps(machine(links=[{"src": 0, "dst": 1, "lanes": 0}])), "$.links[0].lanes"),
         (json.dumps(machine(lanes=1)), "unknown field `lanes`"),
         (json.dumps(machine(schema=2)), "$.schema"),
-        (json.dumps(machine(kind="algorithm")), "it holds an algorithm; expected a topology"),
-        (json.dumps(machine(kind="mine")), "$.kind"),
         (json.dumps(machine(links=[])), "has no links"),
         (json.dumps(machine(ranks=0)), "0 ranks"),
         (json.dumps(machine(name=" ")), "no name"),
@@ -320,7 +316,6 @@ def machine(**changes: object) -> dict[str, object]:
             "another budget or link has this name",
         ),
         (json.dumps(machine(ranks=300_000_000)), "expected 2 to 65536"),
-        ('{"ranks": ' + "9" * 5000 + "}", "not JSON that sccl can read"),
         (json.dumps(machine(chassis=[[0, 0]])), "rank 0 is listed twice"),
         (json.dumps(machine(labels=["a"])), "1 labels for 3 ranks"),
         (json.dumps(machine(pci_bus_ids=["06:00.0"])), "1 pci_bus_ids for 3 ranks, expected one"),
@@ -331,8 +326,6 @@ def machine(**changes: object) -> dict[str, object]:
         ),
         (json.dumps(machine(pci_bus_ids=["1:0.0", "0:1:0.0", "3:0.0"])), "for ranks 0 and 1"),
         (json.dumps(machine(pci_bus_ids="by name")), "`$.pci_bus_ids`"),
-        ('{"name": "a", "name": "b"}', "field `name` twice"),
-        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_bad_files_name_field_and_position(content: str, says: str, tmp_path: Path) -> None:
