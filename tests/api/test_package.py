@@ -33,16 +33,6 @@ HEAVY = {"altair", "flint", "igraph", "jinja2", "msgspec", "networkx", "numpy", 
 HEAVY |= {"pysat", "pysmt", "rich", "typer", "vl_convert", "z3"}
 
 
-@pytest.fixture(scope="module")
-def frontier() -> sccl.Frontier:
-    return sccl.pareto("allgather", "dgx1", progress=False)
-
-
-@pytest.fixture(scope="module")
-def limits() -> sccl.LimitFrontier:
-    return sccl.limits("allreduce", "ring:3", progress=False)
-
-
 def printed_by(program: str) -> str:
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
