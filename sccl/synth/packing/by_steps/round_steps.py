@@ -449,8 +449,8 @@ def _search_palindrome(problem: PackingProblem, chunks: int, total: int) -> Algo
         for edge, step, reduce, used in _pair_sends(up, down, turn)
         if result.value(used)
     ]
-    rounds_per_step = tuple(result.value(times) for times in rounds)
-    return Algorithm(problem.topology, collective, rounds_per_step, tuple(sends))
+    rounds_of_steps = tuple(result.value(times) for times in rounds)
+    return Algorithm(problem.topology, collective, rounds_of_steps, tuple(sends))
 
 
 def _root_variables(model: CpModel, problem: PackingProblem, pairs: int) -> Iterator[list[IntVar]]:
