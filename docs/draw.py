@@ -8,8 +8,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Page, ViewportSize, sync_playwright
-
 import sccl
 from benchmarks import pictures as measured
 from benchmarks.teccl import TACCL
@@ -28,7 +26,6 @@ MEASURED = {
     "teccl-fig10": ["teccl-fig10"],
     "teccl-scale": ["teccl-scale-allgather", "teccl-scale-alltoall"],
 }
-_VIEW: ViewportSize = {"width": 1280, "height": 800}
 
 
 def main() -> None:
@@ -102,10 +99,12 @@ def draw_training_step(picture: Path) -> None:
 
 def explorer(page: Path) -> None:
     """Save a screenshot of the explorer with a chunk in the second step."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only the screenshot needs it
+
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab: Page = browser.new_page(viewport=_VIEW, device_scale_factor=1.5)
+        tab = browser.new_page(viewport={"width": 1280, "height": 800}, device_scale_factor=1.5)
         tab.goto(page.resolve().as_uri())
         tab.fill("#chunk", "8")
         tab.dispatch_event("#chunk", "change")

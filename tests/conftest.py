@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kit import loop_cache, nightly, once
-from tests.kit.browser import browser
+from tests.kit.browser import browser, opened
 from tests.kit.file_order import sort_by_duration, stored_durations
 from tests.kit.headers import precompiled
 from tests.kit.imports import changed_files, reached_tests
@@ -23,7 +23,7 @@ from tests.kit.markers import add_markers
 from tests.kit.paths import ROOT
 from tests.kit.processor_time import ProcessorTime
 
-__all__ = ["browser"]  # a fixture of all rooms
+__all__ = ["browser", "opened"]  # fixtures of all packages
 
 STRICT = os.environ.get("SCCL_STRICT_TOOLS") == "1"
 """Set by .ci/run: a test that is skipped there for want of a tool fails."""

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import sccl
 from sccl.core.topology import Topology as Machine
-from sccl.errors import InputError, ParameterError, ToolError, TopologyError
+from sccl.errors import InputError, ParameterError, ToolError
 from sccl.view.text.markup import table
 from tests.kit.nightly import times
 
@@ -31,16 +31,6 @@ MODULES = sorted(
 )
 HEAVY = {"altair", "flint", "igraph", "jinja2", "msgspec", "networkx", "numpy", "ortools", "pandas"}
 HEAVY |= {"pysat", "pysmt", "rich", "typer", "vl_convert", "z3"}
-
-
-@pytest.fixture(scope="module")
-def frontier() -> sccl.Frontier:
-    return sccl.pareto("allgather", "dgx1", progress=False)
-
-
-@pytest.fixture(scope="module")
-def limits() -> sccl.LimitFrontier:
-    return sccl.limits("allreduce", "ring:3", progress=False)
 
 
 def printed_by(program: str) -> str:
@@ -164,6 +154,7 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
         (lambda: any_(sccl.topology("ring:4").plot()).save(None), "path is None"),
         (lambda: any_(sccl.Topology.of)(["x" * 99], {}), "name is a list, expected a text"),
         (lambda: any_(sccl.Topology.of)("x", {(0, 1): 1.5}), "lanes is 1.5"),
+        (lambda: sccl.Topology.of("x", {(0, 1): 0}), "lanes is 0"),
         (lambda: any_(sccl.Topology.of)("x", {"ab": 1}), "a link is 'ab'"),
         (lambda: any_(sccl.topology("ring:4").without)(ranks=["a"]), "unknown rank 'a'"),
         (lambda: any_(sccl.Topology)("dgx1"), "use sccl.topology"),
@@ -371,8 +362,3 @@ def test_hostile_frontier_is_only_text() -> None:
     shown = sccl.pareto("allgather", _named("<script>x</script>"), progress=False, store=False)
     assert "<script" not in shown._repr_html_()
     assert "<script" not in shown.plot()._repr_html_()
-
-
-def test_lanes_must_be_there() -> None:
-    with pytest.raises(TopologyError):
-        sccl.Topology.of("x", {(0, 1): 0})

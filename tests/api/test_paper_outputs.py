@@ -19,17 +19,6 @@ from sccl.errors import InputError
 from sccl.view.completeness import ABOVE_ALL_TEXT
 from sccl.view.text.markup import escape_text, tabular
 
-
-@pytest.fixture(scope="module")
-def frontier() -> sccl.Frontier:
-    return sccl.pareto("allgather", "dgx1", progress=False)
-
-
-@pytest.fixture(scope="module")
-def limits() -> sccl.LimitFrontier:
-    return sccl.limits("allreduce", "ring:3", progress=False)
-
-
 # --- frontiers are sequences ---------------------------------------------------------------------
 
 
@@ -251,9 +240,7 @@ def test_combining_one_sums_up() -> None:
     assert found[0].algorithm.violations() == []
 
 
-def any_(value: Any) -> Any:
-    """Return a value whose type is not checked before it runs."""
-    return value
+UNTYPED: Any = sccl
 
 
 @pytest.mark.parametrize(
@@ -270,7 +257,7 @@ def any_(value: Any) -> Any:
 )
 def test_collective_that_contradicts_itself_gives_one_sentence(given_: Any, says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as caught:
-        any_(sccl.collective)("mine", 3, **given_)
+        UNTYPED.collective("mine", 3, **given_)
     assert "\n" not in str(caught.value)
 
 

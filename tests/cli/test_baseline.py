@@ -51,8 +51,6 @@ def test_multihop_pattern_becomes_a_schedule_for_a_size(tmp_path: Path) -> None:
     assert found["algorithm_gb_per_s"] == pytest.approx(1000 / found["finish_us"])
     slow = json.loads(sccl(*words, "--stepping", "barrier", "--json")[1])["result"]
     assert slow["finish_us"] >= found["finish_us"] >= found["bound_us"]
-    sccl(*words, "-o", tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == file.read_bytes()
 
 
 @pytest.mark.parametrize(

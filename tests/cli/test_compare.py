@@ -27,9 +27,8 @@ from sccl.comparison.contenders import (
     TimedPlan,
 )
 from sccl.core.clock import AlphaModel
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
 from sccl.core.topology import Topology
+from sccl.formats.files.plans import write_plan
 from sccl.judge import violations
 from sccl.prove.bounds.time_cuts import completion_time_bound
 from sccl.synth import baselines
@@ -137,7 +136,7 @@ def test_fastest_plans_are_written_and_what_the_judge_accepts(tmp_path: Path) ->
 
 def test_files_of_others_take_part(tmp_path: Path) -> None:
     mine, timed = tmp_path / "mine.json", tmp_path / "timed.json"
-    mine.write_text(to_text(algorithm_to_wire(frontier("ring:4", "allgather")[-1])))
+    write_plan(mine, frontier("ring:4", "allgather")[-1])
     words = ("--collective", "allgather", "--topo", "ring:4", "--size", "64KB")
     assert sccl("synth", "tacos", *words, "--alpha", "travels", "-o", timed)[0] == 0
     found = found_of("--size", "16KB..64KB", "--only", "ring", "--file", mine, "--file", timed)
@@ -217,7 +216,7 @@ def test_invalid_arguments_give_one_sentence(
 
 def test_files_of_other_machines_collectives_and_alphas_are_rejected(tmp_path: Path) -> None:
     file, timed = tmp_path / "a.json", tmp_path / "timed.json"
-    file.write_text(to_text(algorithm_to_wire(frontier("ring:4", "allgather")[0])))
+    write_plan(file, frontier("ring:4", "allgather")[0])
     words = ("--size", "1KB", "--only", "ring")
     elsewhere = ("compare", "--collective", "allgather", "--topo", "ring:5", *words)
     code, _, err = sccl(*elsewhere, "--file", file)

@@ -20,9 +20,6 @@ from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe
 from tests.kit.schedules import around_a_ring
 
-COMMAND = [sys.executable, "-c", "from sccl.cli.main import app; app()"]
-
-
 SOLVE = ("solve", "--collective", "allgather", "--topo", "ring:4")
 
 
@@ -349,17 +346,6 @@ def test_crash_never_looks_like_unsat(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, err) == (130, "interrupted\n")
 
 
-def test_closed_pipe_is_no_traceback() -> None:
-    command = [*COMMAND, "topo", "show", "torus:4x4", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    err = process.stderr.read()
-    assert process.wait() in {0, 141}
-    assert err == ""
-
-
 def test_file_in_the_users_folder_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,7 +373,6 @@ def test_files_satisfy_the_published_schemas(tmp_path: Path) -> None:
     schema = json.loads(sccl("doctor", "schema", "topology")[1])
     for path in sorted(data_dir("topologies").glob("*.json")):
         jsonschema.validate(json.loads(path.read_text()), schema)
-    jsonschema.validate(json.loads(sccl("topo", "show", "z52-pcie", "--json")[1]), schema)
     path = tmp_path / "a.json"
     sccl(*SOLVE, "--chunks", "1", "--steps", "2", "--rounds", "2", "-o", path)
     of_algorithms = json.loads(sccl("doctor", "schema", "algorithm")[1])

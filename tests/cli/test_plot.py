@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
+from sccl.formats.files.plans import write_plan
 from tests.kit.commands import sccl
 from tests.kit.symmetric import symmetric
 
@@ -124,7 +123,7 @@ def test_file_is_named_by_what_it_shows(tmp_path: Path, monkeypatch: pytest.Monk
 def test_symmetric_algorithm_is_written_out_first(tmp_path: Path) -> None:
     algorithm = symmetric()
     path, picture = tmp_path / "a.json", tmp_path / "p.svg"
-    path.write_text(to_text(algorithm_to_wire(algorithm)))
+    write_plan(path, algorithm)
     assert '"symmetric-algorithm"' in path.read_text()
     assert sccl("plot", path, "--what", "arrival", "-o", picture)[0] == 0
     assert picture.read_text().count(">start<") == algorithm.collective.num_chunks
@@ -135,8 +134,6 @@ def test_symmetric_algorithm_is_written_out_first(tmp_path: Path) -> None:
     [
         ("plot dgx1 -o p.jpg", "expected .html, .svg, .png or .pdf"),
         ("plot dgx1 -o no/p.svg", "there is no folder no"),
-        ("plot dgx1x", "did you mean"),
-        ("plot no.json", "cannot read no.json"),
         ("plot .", "holds no algorithm"),
         ("plot dgx1 --what frontier", "a topology is neither"),
         ("plot dgx1 --what arrival", "is a topology"),
@@ -158,11 +155,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("{", "not JSON"),
         ("[]", "Expected `object`, got `array`; expected a topology"),
         ('{"kind": "answer"}', "it holds an answer; expected an algorithm, a frontier"),
         ('{"kind": "frontier", "points": []}', "missing required field"),
-        ('{"name": "x"}', "missing required field"),
         (
             json.dumps(FRONTIER | {"bounds": {"steps": 1, "bandwidth": "1/0"}}),
             "expected a fraction such as 7/6",

@@ -15,12 +15,10 @@ from sccl.collectives import named_spec, recover_spec
 from sccl.comparison.plan_simulation import build_source, run_together
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, Clock, StepAlignment
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
-from sccl.core.files.schedules import text_pieces
 from sccl.core.schedule import Schedule
 from sccl.core.schedule import build_schedule as of_rows
 from sccl.errors import InputError
+from sccl.formats.files.plans import write_plan
 from sccl.judge import violations
 from sccl.sim.settings import SimulationSettings
 from sccl.synth.packing.by_time.time_bound import compute_time_bound
@@ -36,10 +34,7 @@ ALPHA, LANE = 0.7, 25.0  # of generated machines: microseconds, and 10^9 bytes p
 
 def written(folder: Path, name: str, plan: Algorithm | Schedule) -> Path:
     path = folder / f"{name}.json"
-    if isinstance(plan, Algorithm):
-        path.write_text(to_text(algorithm_to_wire(plan)))
-    else:
-        path.write_text("".join(text_pieces(plan)))
+    write_plan(path, plan)
     return path
 
 

@@ -21,8 +21,6 @@ def test_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Path
     assert "lower bound 46.45 us (16 chunks of 62500 bytes): lower bound attained" in out
     checked = json.loads(sccl("check", tmp_path / "s.json", "--json")[1])["files"][0]
     assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(46.45))
-    sccl(*ASKED, "-o", tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "s.json").read_bytes()
 
 
 def test_how_what_combines_was_found_is_reported(tmp_path: Path) -> None:
@@ -62,11 +60,9 @@ def test_epochs_and_what_switches_do_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--size", "1GB", "--gap", "2"), "gap is 2.0, expected <= 1.0"),
         (("--size", "1MB", "--switch", "copy"), "topology 'ring:4' has no switches"),
         (("--size", "4KB", "--buffers", "0"), "in model auto, expected milp"),
         (("--size", "4KB", "--epochs", "4"), "epochs is 4 in model auto, which has no epochs"),
-        (("--size", "4KB", "--multiplier", "0"), "multiplier is 0, expected >= 1"),
         (("--size", "4KB", "--combine", "direct"), "and allgather has no reductions: leave it out"),
     ],
 )

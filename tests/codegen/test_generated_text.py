@@ -8,7 +8,7 @@ import re
 import subprocess
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,14 @@ from sccl.codegen.project_writer import generate, targets, write_project
 from sccl.codegen.protocol import PROTOCOL, SendStage, Stage
 from sccl.codegen.switch_points import Selection, longest_block
 from sccl.codegen.targets import rendering
-from sccl.codegen.targets.codegen_options import CodegenOptions
+from sccl.codegen.targets.codegen_options import TRANSPORTS, CodegenOptions
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
+from sccl.core.files.json_text import parse, to_text
+from sccl.core.files.programs import ProjectWire, project_text
 from sccl.core.topology import ASCENDING, BusIds
-from sccl.errors import FormatError, InputError, ParameterError, UnknownNameError
+from sccl.errors import FormatError, ParameterError, UnknownNameError
+from sccl.formats.files.plans import write_plan
 from sccl.runtime.measure import (
     ContenderTiming,
     fastest_contenders,
@@ -35,13 +37,53 @@ from sccl.runtime.measure import (
 )
 from sccl.runtime.project import load_project, write_selection
 from sccl.transform import prune
+from tests.kit import once
 from tests.kit.easy_algorithms import frontier
 from tests.kit.hard_algorithms import EIGHT, FOUR, Hard, load, load_all
 from tests.kit.paths import GOLDEN
-from tests.kit.processes import PATIENCE_S
+from tests.kit.processes import PATIENCE_S, run_with_other_hashes
 from tests.kit.projects import tool
 from tests.kit.scripts import script
-from tests.kit.targets import check_target
+
+_FILES = {PROGRAM_FILE, "Makefile", "README.md", "sccl.h", "selection.hpp", "steps.hpp"}
+"""Files of every project."""
+
+
+def check_target(name: str) -> None:
+    """Check the contract of a target: complete projects with its name, and reproducible bytes.
+
+    Raises:
+        AssertionError: The target violates the contract.
+    """
+    assert name in targets()
+    for options in (CodegenOptions(transport=transport) for transport in TRANSPORTS):
+        files = generate(algorithms(), name, options)
+        check_project(name, files)
+        assert generate(list(algorithms()), name, options) == files
+        if options == CodegenOptions():
+            check_same_bytes(name, files)
+
+
+def check_project(name: str, files: dict[str, str]) -> None:
+    """Check that a project is complete and names its algorithms."""
+    assert files.keys() >= _FILES
+    assert all(text.endswith("\n") and text.isascii() for text in files.values())
+    program = parse(files[PROGRAM_FILE], ProjectWire, PROGRAM_FILE)
+    assert project_text(program) == files[PROGRAM_FILE]
+    assert program.target == name
+    assert sum(len(entry.algorithms) for entry in program.collectives) == len(algorithms())
+
+
+def check_same_bytes(name: str, files: dict[str, str]) -> None:
+    """Check that it writes the same where sets of strings have another order."""
+    texts = [to_text(algorithm_to_wire(algorithm)) for algorithm in algorithms()]
+    program = partial(run_with_other_hashes, "tests.programs.emitted", texts)
+    assert once.value("projects for all targets, with other hashes", program)[name] == files
+
+
+def algorithms() -> list[Algorithm]:
+    """Return algorithms of two collectives, one of which reduces."""
+    return [*frontier("ring:4", "allreduce"), *frontier("ring:4", "alltoall")]
 
 
 @pytest.mark.parametrize("hard", [*FOUR, *EIGHT[2:5]], ids=str)
@@ -166,29 +208,21 @@ INJECTED = ("system(", "#include <evil", "$(shell touch", "*/ int", "touch owned
 @cache
 def clean_files(target: str) -> dict[str, str]:
     """Return the files of the same algorithms with harmless names."""
-    return generate(
-        [
-            *frontier("ring:4", "allgather"),
-            *(
-                replace(a, collective=replace(a.collective, name="mine"))
-                for a in frontier("ring:4", "alltoall")
-            ),
-        ],
-        target,
-    )
+    return generate(with_names("ring-4", "mine"), target)
 
 
-def renamed(algorithm: Algorithm, name: str) -> Algorithm:
-    return replace(algorithm, topology=replace(algorithm.topology, name=name))
+def with_names(machine: str, collective: str) -> list[Algorithm]:
+    """Return an allgather on a machine of a name, and a custom collective of a name."""
+    gather, custom = (frontier("ring:4", name)[0] for name in ("allgather", "alltoall"))
+    return [
+        replace(gather, topology=replace(gather.topology, name=machine)),
+        replace(custom, collective=replace(custom.collective, name=collective)),
+    ]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_do_not_reach_code(name: str, tmp_path: Path) -> None:
-    algorithms = [renamed(a, name) for a in frontier("ring:4", "allgather")]
-    algorithms += [
-        replace(a, collective=replace(a.collective, name=f"mine {name}"))
-        for a in frontier("ring:4", "alltoall")
-    ]
+    algorithms = with_names(name, f"mine {name}")
     for target in targets():
         clean = clean_files(target)
         for file, text in generate(algorithms, target).items():
@@ -271,7 +305,7 @@ def test_switch_points_are_in_bytes_of_a_block() -> None:
 
 
 def save(algorithm: Algorithm, path: Path) -> str:
-    path.write_text(to_text(algorithm_to_wire(algorithm)))
+    write_plan(path, algorithm)
     return str(path)
 
 
@@ -403,14 +437,6 @@ def test_tuning_takes_the_fastest_and_ignores_noise() -> None:
         sizes[row.size_bytes][row.contender] = row
     assert fastest_contenders(sizes, ["0e", "0d"]) == [(1, "0e"), (4, "0d")]
     assert geometric_speedup(sizes, "0e", "0d") == pytest.approx((2 * 0.99 * 0.5) ** (1 / 3))
-
-
-def test_project_is_read_back(tmp_path: Path) -> None:
-    write_project(tmp_path / "p", generate(load_all(DGX1_ALLGATHER), "cuda"))
-    project = load_project(tmp_path / "p")
-    assert (project.target, project.ranks) == ("cuda", 8)
-    with pytest.raises(InputError, match="not a generated project"):
-        load_project(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sccl import formats
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
+from sccl.formats.files.plans import write_plan
 from tests.kit.commands import sccl
 from tests.kit.easy_algorithms import frontier
 from tests.kit.formats import check_format
@@ -24,7 +23,7 @@ def files(folder: Path, collective: str = "allgather") -> list[Path]:
     found = []
     for algorithm in frontier("ring:4", collective):
         found.append(folder / f"{collective}-{algorithm.steps}.json")
-        found[-1].write_text(to_text(algorithm_to_wire(algorithm)))
+        write_plan(found[-1], algorithm)
     return found
 
 

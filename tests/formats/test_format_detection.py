@@ -11,11 +11,10 @@ import pytest
 
 from sccl import formats
 from sccl.core.files import disk
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
 from sccl.errors import FormatError
 from sccl.formats.common import contract as format_contract
 from sccl.formats.files import foreign
+from sccl.formats.files.plans import write_plan
 from sccl.topo import importers
 from sccl.training.traces import trace_files
 from tests.kit.commands import sccl
@@ -27,7 +26,7 @@ from tests.kit.samples import sample
 def program(tmp_path: Path) -> Path:
     """Return a program for RCCL: allgather on a ring of four."""
     plan = tmp_path / "plan.json"
-    plan.write_text(to_text(algorithm_to_wire(frontier("ring:4", "allgather")[0])))
+    write_plan(plan, frontier("ring:4", "allgather")[0])
     path = tmp_path / "plan.xml"
     assert sccl("export", plan, "--format", "msccl-xml", "-o", path)[0] == 0
     return path
@@ -110,7 +109,7 @@ def test_programs_come_back_as_what_they_were_made_of(tmp_path: Path, form: str)
     """In no more steps, and right on the machine that they were made for."""
     for algorithm in frontier("star:4", "allreduce"):
         plan, program, back = (tmp_path / name for name in ("a.json", "a.program", "b.json"))
-        plan.write_text(to_text(algorithm_to_wire(algorithm)))
+        write_plan(plan, algorithm)
         assert sccl("export", plan, "--format", form, "-o", program)[0] == 0
         words = ("import", program, "-o", back, "--topo", "star:4", "--json")
         code, out, err = sccl(*words)
@@ -151,7 +150,7 @@ def test_plans_of_mscclpp_become_algorithms(
 def test_other_verbs_say_what_to_do_with_them(tmp_path: Path, verb: str, suffix: str) -> None:
     path = tmp_path / f"plan{suffix}"
     (algorithm, *_) = frontier("star:4", "allgather")
-    (tmp_path / "a.json").write_text(to_text(algorithm_to_wire(algorithm)))
+    write_plan(tmp_path / "a.json", algorithm)
     assert sccl("export", tmp_path / "a.json", "--format", "msccl++", "-o", path)[0] == 0
     words = {"show": (), "simulate": (), "codegen": ("-o", tmp_path / "p")}
     rest = words.get(verb, ("-o", tmp_path / "p.html"))
@@ -222,7 +221,7 @@ def test_one_plan_is_imported_of_a_folder(tmp_path: Path, program: Path) -> None
 
 def test_collective_that_nobody_knows_is_not_judged(tmp_path: Path) -> None:
     (algorithm, *_) = frontier("ring:4", "allgather")
-    (tmp_path / "a.json").write_text(to_text(algorithm_to_wire(algorithm)))
+    write_plan(tmp_path / "a.json", algorithm)
     path = tmp_path / "plan.json"
     assert sccl("export", tmp_path / "a.json", "--format", "msccl++", "-o", path)[0] == 0
     path.write_text(path.read_text().replace('"allgather"', '"allgater"'))
@@ -311,7 +310,7 @@ def test_schedule_without_a_size_has_its_own(tmp_path: Path) -> None:
 
 def test_words_that_an_option_may_have_are_listed(tmp_path: Path) -> None:
     words = ("--format", "msccl++", "--set", "protocol=LL64", "-o", tmp_path / "p")
-    (tmp_path / "a.json").write_text(to_text(algorithm_to_wire(frontier("ring:4", "allgather")[0])))
+    write_plan(tmp_path / "a.json", frontier("ring:4", "allgather")[0])
     code, _, err = sccl("export", tmp_path / "a.json", *words)
     assert code == 2
     assert "expected Simple or LL; give another value" in err

@@ -18,8 +18,7 @@ from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import InputError
 from sccl.formats import msccl_xml, mscclpp
 from sccl.formats.common.contract import SizedPlan
-from sccl.formats.common.program_check import run_graph
-from sccl.formats.common.program_graph import StepProgram
+from sccl.formats.common.program_graph import GraphFault
 from sccl.formats.files.plans import write_plan
 from sccl.formats.msccl.msccl_program import (
     MscclBlock,
@@ -36,19 +35,16 @@ from sccl.topo import resolve_topology
 from sccl.transform.levels import assign_steps
 from tests.kit import slow_mscclpp, tacos
 from tests.kit.easy_algorithms import frontier
+from tests.kit.formats import program_faults
 from tests.kit.mscclpp import faults_of as mscclpp_faults_of
 from tests.kit.nightly import seed, times
 from tests.kit.schedules import together_around
 from tests.kit.slow_msccl import runs_correctly
 
 
-def faults_of(content: bytes) -> list[str]:
-    """Return the faults of a program that is read back, in all modes of a call."""
-    plan = msccl_xml.read(content, "file").plan
-    assert isinstance(plan, StepProgram)
-    graphs = [run_graph(calling.graph).faults for calling in plan.call_modes]
-    read = [calling.faults for calling in plan.call_modes]
-    return [fault.message for faults in (*graphs, *read) for fault in faults]
+def faults_of(content: bytes) -> list[GraphFault]:
+    """Return the faults of a program that is read back."""
+    return program_faults(msccl_xml.read(content, "file").plan)
 
 
 def counts(found: MscclProgram, kinds: str) -> list[int]:

@@ -154,13 +154,8 @@ def test_tables_and_pictures_are_the_algorithm(machine: str) -> None:
 SENT = ("chunk", "src", "dst", "step", "reduce")
 
 
-def test_tables_have_every_send_and_every_transfer() -> None:
-    algorithm = frontier("ring:4", "allreduce")[0]
-    text = written("csv", algorithm, 0).files["plan.csv"].decode()
-    rows = list(csv.DictReader(text.splitlines()))
-    found = {(int(r["step"]), int(r["chunk"]), int(r["src"]), int(r["dst"])) for r in rows}
-    assert found == {(s.step, s.chunk, s.src, s.dst) for s in algorithm.sends}
-    schedule = schedule_algorithm(algorithm, 25_000)
+def test_tables_have_every_transfer() -> None:
+    schedule = schedule_algorithm(frontier("ring:4", "allreduce")[0], 25_000)
     rows = list(csv.DictReader(written("csv", schedule, 0).files["plan.csv"].decode().splitlines()))
     assert len(rows) == len(schedule.start)
     assert max(float(r["arrive_us"]) for r in rows) == schedule.finish * schedule.tick_ps / 10**6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import os
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 
 from tests.conftest import NO_SHARED
 from tests.kit import file_order, once
-from tests.kit.imports import reached_tests
+from tests.kit.imports import imports, reached_tests
 from tests.kit.nightly import FURTHER
 from tests.kit.paths import ROOT
 from tests.kit.processor_time import slowdown
@@ -97,9 +96,7 @@ def test_recorded_durations_are_of_tests_that_exist() -> None:
 
 def test_shared_helpers_are_in_the_kit() -> None:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                assert ".test_" not in (node.module or ""), path
+        assert not any(".test_" in name for name in imports(path)), path
 
 
 def run_pytest(folder: Path, text: str, *words: str, **env: str) -> tuple[int, str]:

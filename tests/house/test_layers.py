@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -213,6 +214,7 @@ MAY_IMPORT = {
 """Packages and outside packages that each package may import, besides the standard library."""
 
 
+@cache
 def room_of(path: Path) -> str:
     """Return the package of a file, or ``""`` for ``sccl/__init__.py``."""
     return _room(path.relative_to(PACKAGE).with_suffix("").parts)

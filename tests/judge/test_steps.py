@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.algorithm import Algorithm, make_send
-from sccl.core.answer import Sat
 from sccl.core.collective import ALL, Collective
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.errors import JudgeError
 from sccl.judge import require_valid, violations
-from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
-from sccl.topo.symmetry.expansion import expand_algorithm
-from sccl.transform import solve_question
 from tests.kit.nightly import times
-from tests.kit.solver_cases import Case
+from tests.kit.solver_cases import Case, solved
 
 CASES = (
     Case("ring:4", "allgather", 2, 2, 3, True, ""),
@@ -34,13 +29,6 @@ CASES = (
     Case("ring:4", "allreduce", 4, 4, 4, True, ""),
     Case("z52-pcie", "broadcast", 1, 3, 3, True, ""),
 )
-
-
-@cache
-def solved(case: Case) -> Algorithm:
-    answer = solve_question(case.question, solve.solve)
-    assert isinstance(answer, Sat)
-    return expand_algorithm(answer.algorithm)
 
 
 def executes(algorithm: Algorithm) -> bool:  # noqa: PLR0911, PLR0912 - one plain run

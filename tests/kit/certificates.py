@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.frontier import SweepFrontier
 from sccl.core.instance import SweepRange
-from sccl.core.symmetric import AnyAlgorithm
 from sccl.synth.packing.by_steps.limits_by_steps import PackingLimits
-from sccl.synth.syncoll import certify, solve
+from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
 from sccl.transform import compose
 from tests.kit import once
 from tests.kit.paths import PUBLISHED
+
+
+def free(_: int) -> None:
+    """Let the checker do as much work as it wants."""
 
 
 def swept_frontier(machine: str, collective: str, **covered: int) -> SweepFrontier:
@@ -38,27 +37,6 @@ def swept_frontier(machine: str, collective: str, **covered: int) -> SweepFronti
             limits=PackingLimits,
         ),
     )
-
-
-def certify_swept(
-    folder: Path,
-    machine: str,
-    collective: str,
-    composed: Sequence[AnyAlgorithm] = (),
-    **covered: int,
-) -> Path:
-    """Write the certificate of a sweep, and return the list of its claims."""
-    frontier, topology = swept_frontier(machine, collective, **covered), resolve_topology(machine)
-    spec = named_spec(collective, topology.ranks)
-    return certify.write_certificate(
-        topology, spec, frontier, folder, composed=composed, limits=PackingLimits
-    )
-
-
-def formulas_alone(patch: pytest.MonkeyPatch) -> None:
-    """Have candidates refuted by formulas, as no prices are tried."""
-    patch.setattr(certify._CertificateWriter, "price_vector", lambda *_: (None, 0.0))
-    patch.setattr(certify._CertificateWriter, "add_limit_claims", lambda _: None)
 
 
 def composed_allreduce() -> Algorithm:

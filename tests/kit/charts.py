@@ -10,6 +10,7 @@ from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.frontier import LimitPoint, Point
 from sccl.core.topology import Topology
 from sccl.view.charts import FrontierData
+from sccl.view.theme import vega_specification
 
 BROADCAST = FrontierData(
     "broadcast on dgx1",
@@ -50,7 +51,7 @@ def one_step(topology: Topology) -> Algorithm:
 
 def rows_of(chart: Any) -> list[list[dict[str, Any]]]:
     """Return the rows of each layer."""
-    spec = chart.to_dict()
+    spec = vega_specification(chart)
     return [layer.get("data", spec.get("data"))["values"] for layer in spec["layer"]]
 
 

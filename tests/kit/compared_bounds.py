@@ -41,6 +41,7 @@ from sccl.synth.common.contract import Request
 from sccl.synth.packing.by_time.time_bound import compute_time_bound, lower_bound_curve
 from sccl.synth.packing.by_time.time_certificate import write_time_certificate
 from tests.kit.best_orders import best_schedule
+from tests.kit.certificates import free
 from tests.kit.commands import sccl
 from tests.kit.optimum_cases import Case, draw_cases, draw_machine, draw_spec
 
@@ -57,10 +58,6 @@ EFFORT = Effort(units=0.2)
 
 MOST_CHUNKS = 16
 """Number of schedules with random orders."""
-
-
-def free(_: int) -> None:
-    """Count no work."""
 
 
 def cuts(case: Case, _: random.Random) -> Bounds:

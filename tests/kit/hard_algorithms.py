@@ -17,11 +17,11 @@ import pytest
 from sccl.collectives import named_spec, resolve_collective
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat
-from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.disk import slugify
-from sccl.core.files.json_text import to_text
 from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm
+from sccl.formats.files.plans import write_plan
 from sccl.judge import violations
 from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier
 from sccl.synth.syncoll import solve as syncoll_solve
@@ -182,4 +182,4 @@ def load_all(rows: Iterable[Hard]) -> list[Algorithm]:
 def write(hard: Hard) -> None:
     """Find an algorithm again and write its file."""
     hard.file.parent.mkdir(parents=True, exist_ok=True)
-    hard.file.write_text(to_text(algorithm_to_wire(hard.find())))
+    write_plan(hard.file, hard.find())

@@ -33,9 +33,10 @@ may reach every test."""
 _READ_BY_ALL = {"sccl/__init__.py", "tests/conftest.py"}
 
 
-def modules() -> list[Path]:
+@cache
+def modules() -> tuple[Path, ...]:
     """Return the files of the package."""
-    return sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
+    return tuple(sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts))
 
 
 @cache
@@ -43,7 +44,8 @@ def _parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Return every module that a file imports, function-local ones too."""
     found = set()
     for node in ast.walk(_parsed(path)):
@@ -53,7 +55,7 @@ def imports(path: Path) -> set[str]:
             assert node.level == 0, f"{path}: relative import"
             assert node.module is not None
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def loaded_by_name(path: Path) -> set[str]:

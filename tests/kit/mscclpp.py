@@ -10,10 +10,10 @@ from typing import Any
 from sccl.core.algorithm import Algorithm
 from sccl.formats import mscclpp
 from sccl.formats.common.contract import SizedPlan
-from sccl.formats.common.program_check import run_graph
 from sccl.formats.common.program_graph import GraphFault
 from sccl.formats.mscclpp_plans.plan_file import parse_plan
 from sccl.formats.mscclpp_plans.plan_graph import build_graph
+from tests.kit.formats import program_faults
 from tests.kit.processes import PATIENCE_S
 
 PARSER = "SCCL_MSCCLPP_PARSER"
@@ -31,10 +31,7 @@ def write_plan(algorithm: Algorithm, **told: Any) -> bytes:
 
 def faults_of(content: bytes) -> list[GraphFault]:
     """Return the faults of a plan under every speed of its thread blocks."""
-    found: list[GraphFault] = []
-    for calling in build_graph(parse_plan(content, "plan")).call_modes:
-        found += [*calling.faults, *run_graph(calling.graph).faults]
-    return found
+    return program_faults(build_graph(parse_plan(content, "plan")))
 
 
 def complaint(content: bytes, folder: Path) -> str:

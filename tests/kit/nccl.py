@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 from hypothesis import strategies as st
 
 from sccl.core.ids import Edge
+from sccl.core.topology import Topology
 
 SLOT = 'link_speed="16.0 GT/s PCIe" link_width="16"'
 SWITCHES = ("0000:f1:00.0", "0000:f2:00.0")
@@ -41,6 +43,24 @@ def machines(draw: st.DrawFn) -> Machine:
 def bus_id(rank: int) -> str:
     """Return where the GPU of a rank is."""
     return f"0000:{rank + 16:02x}:00.0"
+
+
+def check_topology(machine: Machine, topology: Topology) -> None:
+    """Check that a topology has the bus ids, the links, and the limits of a machine."""
+    assert topology.pci_bus_ids == tuple(bus_id(rank) for rank in range(machine.gpus))
+    island = list(range(machine.gpus))
+    for a, b in machine.lanes:
+        island = [island[a] if i == island[b] else i for i in island]
+    for a, b in combinations(range(machine.gpus), 2):
+        if machine.to_switches:
+            assert topology.lanes()[a, b] == topology.lanes()[b, a] == 2 * machine.to_switches
+        elif island[a] == island[b]:
+            assert topology.lanes().get((a, b), 0) == machine.lanes.get((a, b), 0)
+        else:
+            assert (a, b) in topology.edges  # of PCIe
+    if machine.to_switches and machine.gpus > 2:
+        assert {b.chunks_per_round for b in topology.budgets} == {2 * machine.to_switches}
+        assert len(topology.budgets) == 2 * machine.gpus
 
 
 def written(machine: Machine, newline: str = "\n") -> str:

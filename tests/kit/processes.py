@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
+import subprocess
+import sys
 import threading
 from pathlib import Path
+from typing import Any
+
+from tests.kit.paths import ROOT
 
 PATIENCE_S = 300.0
 """Time limit of a wait, which no correct test reaches, even on a machine that is slow and busy."""
+
+
+def run_with_other_hashes(module: str, value: object) -> Any:
+    """Run a module of the tests on JSON, where sets of strings have another order."""
+    done = subprocess.run(
+        [sys.executable, "-m", module],
+        input=json.dumps(value),
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": "4711"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def wait_for_end(pid: int) -> None:

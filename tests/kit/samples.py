@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,12 @@ def sample(path: str) -> Path:
     if not file.exists():
         pytest.skip(NO_SHARED)
     return file
+
+
+def expected(folder: str) -> dict[str, dict[str, Any]]:
+    """Return the known content of each sample of a folder, or one without a name for a skip."""
+    file = SHARED / "data" / "samples" / folder / "expected.json"
+    return json.loads(file.read_text()) if file.exists() else {"": {}}
 
 
 def imported(path: str, reader: str, hints: Hints | None = None) -> Imported:

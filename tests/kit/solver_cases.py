@@ -6,15 +6,18 @@ Every backend is tested by one call of :func:`check_backend`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import msgspec
 
 from sccl.collectives import resolve_collective
+from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
 from sccl.core.files.algorithms import answer_to_wire
 from sccl.judge import violations
 from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
+from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import Question, build_question, solve_question
 
 
@@ -91,6 +94,14 @@ BANK = (
 )
 
 _MOST_CHUNKS = 16  # chunk limit of repeated queries, beyond which Z3 takes up to half a minute
+
+
+@cache
+def solved(case: Case) -> Algorithm:
+    """Return the algorithm of a satisfiable case by the default solver."""
+    answer = solve_question(case.question, solve.solve)
+    assert isinstance(answer, Sat)
+    return expand_algorithm(answer.algorithm)
 
 
 def check_backend(solver: str, case: Case, *, here: bool = False) -> None:

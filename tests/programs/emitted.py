@@ -1,14 +1,11 @@
-"""The files of a project, as JSON: of a target, and of algorithms whose files are read as JSON.
-
-Usage: python -m tests.programs.emitted TARGET
-"""
+"""The files of a project for each target, as JSON, of algorithms whose files are read as JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
 
-from sccl.codegen.project_writer import generate
+from sccl.codegen.project_writer import generate, targets
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.algorithms import algorithm_from_wire
 from sccl.core.files.json_text import parse
@@ -24,4 +21,4 @@ def algorithm(text: str) -> Algorithm:
 
 if __name__ == "__main__":
     given = [algorithm(text) for text in json.load(sys.stdin)]
-    sys.stdout.write(json.dumps(generate(given, sys.argv[1])))
+    sys.stdout.write(json.dumps({name: generate(given, name) for name in targets()}))

@@ -1,7 +1,4 @@
-"""The files of a format, in hexadecimal: of algorithms whose files are read as JSON.
-
-Usage: python -m tests.programs.exported FORMAT
-"""
+"""The files of each format, in hexadecimal, of algorithms whose files are read as JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +6,11 @@ import json
 import sys
 
 from sccl import formats
-from tests.kit.formats import export_default
+from tests.kit.formats import export_default, hexadecimal
 from tests.programs.emitted import algorithm
 
 if __name__ == "__main__":
-    form = formats.load(sys.argv[1])
-    files = [
-        export_default(form, list(map(algorithm, texts))).files for texts in json.load(sys.stdin)
-    ]
-    sys.stdout.write(json.dumps([{k: v.hex() for k, v in one.items()} for one in files]))
+    given = [list(map(algorithm, texts)) for texts in json.load(sys.stdin)]
+    forms = map(formats.load, formats.writable_names())
+    files = {form.NAME: [hexadecimal(export_default(form, one)) for one in given] for form in forms}
+    sys.stdout.write(json.dumps(files))

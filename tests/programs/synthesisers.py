@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.collectives import named_spec
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
+from sccl.formats.files.plans import write_plan
 from sccl.synth.packing.by_steps.round_steps import (
     multiply_out,
     round_to_multiple,
@@ -81,13 +80,13 @@ def pack(folder: Path) -> None:
         ("rounded", round_to_multiple(limit, 7)),
     ):
         assert algorithm is not None
-        (folder / f"packed-{name}.json").write_text(to_text(algorithm_to_wire(algorithm)))
+        write_plan(folder / f"packed-{name}.json", algorithm)
     machine, steps = TREES
     topology = resolve_topology(machine)
     unit = named_spec("allreduce", topology.ranks).at(topology.ranks)
     found = round_to_palindrome(solve_packing(build_allreduce_problem(topology, unit, steps)))
     assert found is not None
-    (folder / "trees.json").write_text(to_text(algorithm_to_wire(found)))
+    write_plan(folder / "trees.json", found)
 
 
 def main(folder: Path) -> None:

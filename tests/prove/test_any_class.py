@@ -31,6 +31,7 @@ from sccl.synth.common.problem import CollectiveProblem
 from sccl.synth.common.settings import Settings
 from sccl.synth.packing.by_steps.allreduce_trees import tree_frontier
 from sccl.topo import resolve_topology
+from tests.kit.certificates import free
 from tests.kit.nightly import times
 from tests.kit.partitions import build_machine, partitions
 from tests.kit.strategies import topologies
@@ -46,10 +47,6 @@ def whole(topology: Topology) -> Spec:
 def bounded(topology: Topology) -> AlgorithmBounds:
     """Return the lower bound for every allreduce over all ranks."""
     return any_class_bounds(topology, whole(topology))
-
-
-def free(_: int) -> None:
-    """Let the checker do as much as it wants."""
 
 
 @st.composite

@@ -53,17 +53,6 @@ def test_completion_is_first_time_at_which_capacity_suffices(
         assert _capacity_by_ticks(links, rate, time + 1 + more) <= there + slope * more
 
 
-def test_windows_of_different_links_add_up_to_their_union() -> None:
-    edges: list[Edge] = [(0, 1), (0, 2)]
-    windows = {
-        edges[0]: LinkWindow(*map(Fraction, (0, 10))),
-        edges[1]: LinkWindow(*map(Fraction, (10, 0))),
-    }
-    changes = capacity_changes(windows, dict.fromkeys(edges, Fraction(1)), [(edges, Fraction(1))])
-    assert completion_time(changes, Fraction(4))[0] == 12
-    assert completion_time(changes, Fraction(30))[0] == 30
-
-
 def _shared_ingress() -> Topology:
     links = (Link(0, 1, 1, 2.0, 10.0), Link(0, 2, 1, 2.0, 10.0), Link(2, 1, 1, 0.0, 10.0))
     budget = Budget("ingress of rank 1", ((0, 1), (2, 1)), 1)

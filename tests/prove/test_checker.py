@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,12 +21,12 @@ from typer.testing import CliRunner
 from sccl.cli.main import app
 from sccl.collectives import dual_of, named_spec
 from sccl.core.algorithm import Algorithm, make_send
-from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.claims import CLAIMS, LimitPointWire
-from sccl.core.files.json_text import to_text
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, InputError
+from sccl.formats.files.plans import write_plan
 from sccl.prove.bounds.bandwidth_proof import check_proof
 from sccl.prove.bounds.lower_bounds import bandwidth_bound, farthest_pair, lower_bounds
 from sccl.prove.check import certificate as checker
@@ -54,15 +55,10 @@ from sccl.synth.packing.problem import (
 )
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
-from tests.kit.certificates import certify_swept, composed_allreduce, formulas_alone
+from tests.kit.certificates import composed_allreduce, free
 from tests.kit.nightly import times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
-
-
-def free(_: int) -> None:
-    """Take note of no work."""
-
 
 # --- the cheapest timed trees --------------------------------------------------------------------
 
@@ -230,20 +226,10 @@ def loaded_by(program: str) -> set[str]:
     return {".".join(name.split(".")[:n]) for name in names for n in (1, 2, 3)}
 
 
-@pytest.fixture(scope="module")
-def with_a_formula(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a certificate that rests on a formula."""
-    folder = tmp_path_factory.mktemp("formula")
-    with pytest.MonkeyPatch.context() as patch:
-        formulas_alone(patch)
-        certify_swept(folder, "ring:3", "broadcast", k=1, max_steps=2)
-    return folder
-
-
-def test_checker_loads_no_solver_and_no_prover(with_a_formula: Path) -> None:
-    """Cuts and lengths, steps, trees, compositions, prices, formulas, and a generated one."""
+def test_checker_loads_no_solver_and_no_prover() -> None:
+    """Cuts and lengths, steps, trees, compositions, prices, and formulas."""
     kinds = ["dgx1-allgather", "dgx1-alltoall", "dgx1-broadcast", "limits/dgx1-allreduce"]
-    folders = [*(str(PUBLISHED / kind) for kind in kinds), str(with_a_formula)]
+    folders = [str(PUBLISHED / kind) for kind in (*kinds, "inlet-4-reduce")]
     program = (
         "from pathlib import Path\nfrom sccl.prove.check.certificate import check_folder\n"
         f"verdicts = [v for f in {folders} for v in check_folder(Path(f))]\n"
@@ -482,16 +468,7 @@ def test_words_say_what_refuted(change: Callable[..., list[Verdict]]) -> None:
     assert any(v.detail == "15 round vectors refuted: 15 by prices" for v in verdicts)
 
 
-def test_formula_is_called_one(with_a_formula: Path) -> None:
-    details = [v.detail for v in check_folder(with_a_formula) if "refuted" in v.detail]
-    assert details
-    assert all("by a formula" in d or "by formulas" in d for d in details)
-    assert not any("by prices" in d for d in details)
-
-
 def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
-    import os
-
     os.mkfifo(tmp_path / CLAIMS)
     with pytest.raises(InputError, match="not a regular file"):
         list(check_folder(tmp_path))
@@ -504,7 +481,7 @@ def with_halves(folder: Path, *points: dict[str, Any], without: str = "") -> lis
     """Check the published limits of allreduce on dgx1 with an algorithm and claims added."""
     for path in (PUBLISHED / "limits" / "dgx1-allreduce").iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "composed.json").write_text(to_text(algorithm_to_wire(composed_allreduce())))
+    write_plan(folder / "composed.json", composed_allreduce())
     content = json.loads((folder / CLAIMS).read_text())
     content["claims"] = [c for c in content["claims"] if c["claim"] not in {"limit-point", without}]
     shape = {"chunks": 48, "steps": 5, "rounds": 16}

@@ -14,7 +14,7 @@ import pytest
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, make_send
-from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.claims import (
     CLAIMS,
     AlgorithmClaimWire,
@@ -28,22 +28,19 @@ from sccl.core.files.claims import (
     TimePointWire,
     UnsatWire,
 )
-from sccl.core.files.json_text import to_text
 from sccl.core.topology import Budget, Topology
+from sccl.formats.files.plans import write_plan
 from sccl.prove.check.case import Case, read_case
 from sccl.prove.check.certificate import check_case, check_folder
 from sccl.prove.check.contradictions import find_contradiction
 from sccl.prove.check.rules import RULES, rule_name
 from sccl.synth.common.claims import write_claims
 from sccl.topo import resolve_topology
+from tests.kit.certificates import free
 from tests.kit.commands import sccl
 from tests.kit.paths import PUBLISHED
 
 CUT = {"claim": "bandwidth", "at_least": "1", "machine": 0}
-
-
-def free(_: int) -> None:
-    """Take note of no work."""
 
 
 # --- claims that cannot be true together ---------------------------------------------------------
@@ -214,12 +211,9 @@ def certificate(
     folder: Path, machine: str, collective: dict[str, Any], *claims: dict[str, Any]
 ) -> Path:
     """Write a certificate of a custom collective on a machine of sccl's."""
-    write_claims(
-        folder,
-        resolve_topology(machine),
-        named_spec("allgather", 4),
-        lambda _: [StepsWire(at_least=1)],
-    )
+    topology = resolve_topology(machine)
+    spec = named_spec("allgather", topology.ranks)
+    write_claims(folder, topology, spec, lambda _: [StepsWire(at_least=1)])
     content = json.loads((folder / CLAIMS).read_text())
     content |= {"collective": collective, "claims": list(claims)}
     (folder / CLAIMS).write_text(json.dumps(content))
@@ -271,16 +265,8 @@ def test_allreduce_of_few_chunks_is_claimed_of_every_class(tmp_path: Path) -> No
         "groups": [[0], [1], [2]],
     }
     plan = {"claim": "algorithm", "chunks": 1, "steps": 2, "rounds": 2, "file": "over-1.json"}
-    folder = tmp_path / "made"
-    write_claims(
-        folder,
-        resolve_topology("line:3"),
-        named_spec("allgather", 3),
-        lambda _: [StepsWire(at_least=1)],
-    )
-    content = json.loads((folder / CLAIMS).read_text())
-    content |= {"collective": shared, "claims": [STEPS | {"at_least": 4}, sends, plan]}
-    (folder / CLAIMS).write_text(json.dumps(content))
+    steps = STEPS | {"at_least": 4}
+    folder = certificate(tmp_path / "made", "line:3", shared, steps, sends, plan)
     case = read_case(folder)
     made = Algorithm(
         case.topology,
@@ -293,7 +279,7 @@ def test_allreduce_of_few_chunks_is_claimed_of_every_class(tmp_path: Path) -> No
             make_send(0, 1, 2, 1),
         ),
     )
-    (folder / "over-1.json").write_text(to_text(algorithm_to_wire(made)))
+    write_plan(folder / "over-1.json", made)
     assert [v.state for v in check_case(case)] == ["failed", "ok", "ok"]
 
 

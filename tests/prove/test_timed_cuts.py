@@ -27,12 +27,9 @@ from sccl.synth.packing.by_steps.limits_by_steps import step_bound, step_limit
 from sccl.synth.packing.by_steps.solve import Packing, solve_packing
 from sccl.synth.packing.problem import build_packing_problem
 from sccl.topo.catalogue import resolve_topology
+from tests.kit.certificates import free
 from tests.kit.nightly import times
 from tests.kit.strategies import specs, topologies
-
-
-def free(_: int) -> None:
-    """Let the checker do as much as it wants."""
 
 
 def bound_of(machine: Topology, collective: Collective, steps: int) -> TimedRelaxation:

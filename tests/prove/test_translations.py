@@ -37,11 +37,8 @@ from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.topo.symmetry.group_choice import candidate_groups, translation_groups
 from tests.kit.cayley import cayley_machines, graph_of
+from tests.kit.certificates import free
 from tests.kit.nightly import times
-
-
-def free(_: int) -> None:
-    """Spend nothing."""
 
 
 def found_for(machine: Topology, collective: str) -> SymmetricAlgorithm:

@@ -232,30 +232,23 @@ def test_no_name_does_worse_than_being_refused(text: str) -> None:
         assert machine.ranks >= 2
 
 
-def test_ndv2_chassis_are_those_of_the_catalogue() -> None:
-    """Four of them: TE-CCL's, but for how many lanes a speed is counted in."""
-    made, known = resolve_topology("ndv2:4"), resolve_topology("teccl-ndv2x4")
+@pytest.mark.parametrize(
+    ("name", "chassis", "theirs", "switches"),
+    [("ndv2", 4, "teccl-ndv2x4", 1), ("dgx2", 2, "teccl-dgx2x2", 2)],
+)
+def test_chassis_are_those_of_the_catalogue(
+    name: str, chassis: int, theirs: str, switches: int
+) -> None:
+    """TE-CCL's machines count the lanes of a speed differently."""
+    made, known = resolve_topology(f"{name}:{chassis}"), resolve_topology(theirs)
 
     def costs(topology: Topology) -> list[tuple[object, ...]]:
         return sorted((*k.edge, k.lanes * k.gb_per_s, k.alpha_us) for k in topology.links)
 
     assert costs(made) == costs(known)
-    assert (made.chassis, len(made.switches)) == (known.chassis, 1)
+    assert (made.chassis, len(made.switches)) == (known.chassis, switches)
     with pytest.raises(ParameterError, match="a whole number from 2 to 9999999"):
-        resolve_topology("ndv2:1")
-
-
-def test_two_dgx2_chassis_are_those_of_the_catalogue() -> None:
-    """TE-CCL's two, but for how many lanes a speed is counted in."""
-    made, known = resolve_topology("dgx2:2"), resolve_topology("teccl-dgx2x2")
-
-    def costs(topology: Topology) -> list[tuple[object, ...]]:
-        return sorted((*k.edge, k.lanes * k.gb_per_s, k.alpha_us) for k in topology.links)
-
-    assert costs(made) == costs(known)
-    assert (made.chassis, len(made.switches)) == (known.chassis, 2)
-    with pytest.raises(ParameterError, match="a whole number from 2 to 9999999"):
-        resolve_topology("dgx2:1")
+        resolve_topology(f"{name}:1")
 
 
 @pytest.mark.parametrize("chassis", [3, 4, 8])

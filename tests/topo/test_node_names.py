@@ -237,9 +237,6 @@ def test_topo_without_and_with_take_lanes_and_labels(file: Path, tmp_path: Path)
     )
     lanes = load_topology(path).lanes()
     assert (lanes[0, 3], lanes[3, 0], lanes[0, 5], (5, 0) in lanes) == (4, 4, 1, False)
-    code, _, err = run("topo", "edit", file, "--remove-rank", "e", "-o", tmp_path / "no.json")
-    assert (code, "unknown rank 'e'" in err) == (2, True)
-    assert not (tmp_path / "no.json").exists()
 
 
 def test_python_takes_the_same_names() -> None:

@@ -25,8 +25,7 @@ from sccl.topo.generators import generators
 from sccl.topo.machine_model import machine_model
 from sccl.topo.measures import measure_topology, unreachable_pair
 from sccl.view.text.plan_text import print_topology
-from tests.conftest import NO_SHARED
-from tests.kit.paths import SHARED
+from tests.kit.samples import sample
 from tests.kit.strategies import topologies
 
 
@@ -58,10 +57,7 @@ def test_dgx1_is_numbered_as_nvidia_smi_prints_it() -> None:
 
 def test_dgx1s_numbers_follow_its_bus_ids() -> None:
     """A dump by bus ids (first two GPUs, the rest is cut off) has these lanes."""
-    sample = SHARED / "data" / "samples" / "nccl_topo_xml" / "fragment_dgx1v_cut_off.xml"
-    if not sample.exists():
-        pytest.skip(NO_SHARED)
-    text = sample.read_text()
+    text = sample("nccl_topo_xml/fragment_dgx1v_cut_off.xml").read_text()
     captured: dict[tuple[str, str], int] = {}
     for part in text.split("<gpu ")[1:]:
         source = re.findall(r'busid="([^"]+)"', text[: text.index(part)])[-1]
@@ -109,20 +105,6 @@ def test_gpus_are_shown(bus_ids: BusIds, says: str) -> None:
         Console(file=out, width=200), replace(resolve_topology("ring:3"), pci_bus_ids=bus_ids)
     )
     assert says in out.getvalue()
-
-
-def test_dgx1_equals_a_captured_matrix() -> None:
-    sample = SHARED / "data" / "samples" / "nvidia_smi_topo" / "dgx1v_8gpu_4nic.txt"
-    if not sample.exists():
-        pytest.skip(NO_SHARED)
-    rows = [line.split("\t") for line in sample.read_text().splitlines()[1:9]]
-    captured = {
-        (i, j): int(cell.strip()[2:])
-        for i, row in enumerate(rows)
-        for j, cell in enumerate(row[1:9])
-        if re.fullmatch(r"NV\d+", cell.strip())
-    }
-    assert resolve_topology("dgx1").lanes() == captured
 
 
 def test_z52_is_a_ring_of_eight_and_its_alternative_shares_pcie() -> None:
@@ -205,8 +187,6 @@ def test_generators_against_closed_forms(
 
 
 def test_hypercube_distances_are_binomial() -> None:
-    from sccl.core.topology import distances
-
     far = distances(resolve_topology("hypercube:5").successors(), [0])
     assert [far.count(d) for d in range(6)] == [comb(5, d) for d in range(6)]
 
@@ -307,16 +287,12 @@ def machine(**changes: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("{", "line 1 column 2"),
-        ("[]", "Expected `object`, got `array`"),
         ('{"name": "m"}', "missing required field"),
         (json.dumps(machine(ranks="3")), "Expected `int`, got `str` - at `$.ranks`"),
         (json.dumps(machine(links=[{"src": 0}])), "at `$.links[0]`"),
         (json.dumps(machine(links=[{"src": 0, "dst": 1, "lanes": 0}])), "$.links[0].lanes"),
         (json.dumps(machine(lanes=1)), "unknown field `lanes`"),
         (json.dumps(machine(schema=2)), "$.schema"),
-        (json.dumps(machine(kind="algorithm")), "it holds an algorithm; expected a topology"),
-        (json.dumps(machine(kind="mine")), "$.kind"),
         (json.dumps(machine(links=[])), "has no links"),
         (json.dumps(machine(ranks=0)), "0 ranks"),
         (json.dumps(machine(name=" ")), "no name"),
@@ -340,7 +316,6 @@ def machine(**changes: object) -> dict[str, object]:
             "another budget or link has this name",
         ),
         (json.dumps(machine(ranks=300_000_000)), "expected 2 to 65536"),
-        ('{"ranks": ' + "9" * 5000 + "}", "not JSON that sccl can read"),
         (json.dumps(machine(chassis=[[0, 0]])), "rank 0 is listed twice"),
         (json.dumps(machine(labels=["a"])), "1 labels for 3 ranks"),
         (json.dumps(machine(pci_bus_ids=["06:00.0"])), "1 pci_bus_ids for 3 ranks, expected one"),
@@ -351,8 +326,6 @@ def machine(**changes: object) -> dict[str, object]:
         ),
         (json.dumps(machine(pci_bus_ids=["1:0.0", "0:1:0.0", "3:0.0"])), "for ranks 0 and 1"),
         (json.dumps(machine(pci_bus_ids="by name")), "`$.pci_bus_ids`"),
-        ('{"name": "a", "name": "b"}', "field `name` twice"),
-        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_bad_files_name_field_and_position(content: str, says: str, tmp_path: Path) -> None:

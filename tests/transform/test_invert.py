@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sccl.collectives import named_spec
-from sccl.core.algorithm import Algorithm, make_send
+from sccl.core.algorithm import make_send
 from sccl.core.answer import Sat
 from sccl.core.topology import Link, Topology
 from sccl.errors import CollectiveError, JudgeError, NotInvertibleError, ParameterError
@@ -16,17 +16,11 @@ from sccl.synth.syncoll import solve
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.expansion import expand_algorithm
 from sccl.transform import build_question, compose, invert, prune, solve_question
-from tests.kit.solver_cases import Case
-
-
-def algorithm(case: Case) -> Algorithm:
-    answer = solve_question(case.question, solve.solve)
-    assert isinstance(answer, Sat)
-    return expand_algorithm(answer.algorithm)
+from tests.kit.solver_cases import Case, solved
 
 
 def test_gather_and_scatter_are_inverses() -> None:
-    gather = algorithm(Case("dgx1", "gather", 2, 2, 3, True, "", root=3))
+    gather = solved(Case("dgx1", "gather", 2, 2, 3, True, "", root=3))
     scatter = invert(gather, named_spec("scatter", 8, 3).at(16))
     assert violations(scatter) == []
     assert not any(s.reduce for s in scatter.sends)
@@ -34,7 +28,7 @@ def test_gather_and_scatter_are_inverses() -> None:
 
 
 def test_broadcast_becomes_reduce() -> None:
-    broadcast = algorithm(Case("dgx1", "broadcast", 2, 2, 2, True, "", root=5))
+    broadcast = solved(Case("dgx1", "broadcast", 2, 2, 2, True, "", root=5))
     reduce = invert(broadcast, named_spec("reduce", 8, 5).at(2))
     assert all(s.reduce for s in reduce.sends)
     assert len(reduce.sends) == len(broadcast.sends)
@@ -42,7 +36,7 @@ def test_broadcast_becomes_reduce() -> None:
 
 
 def test_alltoall_is_its_own_inverse_with_chunks_transposed() -> None:
-    alltoall = algorithm(Case("full:4", "alltoall", 4, 1, 1, True, ""))
+    alltoall = solved(Case("full:4", "alltoall", 4, 1, 1, True, ""))
     from sccl.core.collective import SCATTERED, TRANSPOSE
 
     turned = replace(alltoall.collective, name="turned", pre=TRANSPOSE, post=SCATTERED)
@@ -76,7 +70,7 @@ def test_relays_without_a_contribution() -> None:
 
 
 def test_prune_drops_what_nobody_needs() -> None:
-    gather = algorithm(Case("ring:4", "gather", 1, 2, 3, True, "", root=0))
+    gather = solved(Case("ring:4", "gather", 1, 2, 3, True, "", root=0))
     wasteful = replace(
         gather,
         rounds_per_step=(5, 5),
@@ -87,7 +81,7 @@ def test_prune_drops_what_nobody_needs() -> None:
 
 
 def test_uninvertible_algorithms_are_rejected() -> None:
-    allgather = algorithm(Case("ring:4", "allgather", 1, 2, 2, True, ""))
+    allgather = solved(Case("ring:4", "allgather", 1, 2, 2, True, ""))
     with pytest.raises(NotInvertibleError, match="does not reduce"):
         invert(allgather, named_spec("gather", 4).at(1))
     from sccl.collectives import custom_spec
@@ -102,23 +96,23 @@ def test_uninvertible_algorithms_are_rejected() -> None:
 
 
 def test_compositions_are_verified() -> None:
-    gather = algorithm(Case("full:3", "allgather", 1, 1, 1, True, ""))
-    scatter = algorithm(Case("full:3", "reducescatter", 3, 1, 1, True, ""))
+    gather = solved(Case("full:3", "allgather", 1, 1, 1, True, ""))
+    scatter = solved(Case("full:3", "reducescatter", 3, 1, 1, True, ""))
     allreduce = named_spec("allreduce", 3).at(3)
     assert violations(compose(scatter, gather, allreduce)) == []
     with pytest.raises(JudgeError):
         compose(gather, scatter, allreduce)
-    other = algorithm(Case("ring:4", "allgather", 1, 2, 2, True, ""))
+    other = solved(Case("ring:4", "allgather", 1, 2, 2, True, ""))
     with pytest.raises(ParameterError, match="different topologies"):
         compose(scatter, other, allreduce)
-    finer = algorithm(Case("full:3", "allgather", 2, 1, 2, True, ""))
+    finer = solved(Case("full:3", "allgather", 2, 1, 2, True, ""))
     with pytest.raises(ParameterError, match="chunks"):
         compose(scatter, finer, allreduce)
 
 
 def test_claims_do_not_travel() -> None:
     gather = replace(
-        algorithm(Case("full:3", "allgather", 1, 1, 1, True, "")), proved=("pareto",), scope="x"
+        solved(Case("full:3", "allgather", 1, 1, 1, True, "")), proved=("pareto",), scope="x"
     )
     scatter = invert(gather, named_spec("reducescatter", 3).at(3))
     both = compose(scatter, gather, named_spec("allreduce", 3).at(3))

@@ -66,8 +66,8 @@ def bench(
 @pytest.mark.parametrize(
     ("flavour", "ranks", "largest"),
     [
-        ("mpich", 3, 5001),
-        ("openmpi", 4, 70001),
+        ("mpich", 4, 5001),
+        ("openmpi", 3, 70001),
         *(
             pytest.param("mpich", ranks, largest, marks=pytest.mark.nightly)
             for ranks, largest in ((2, 70001), (3, 70001), (8, 5001))

@@ -182,6 +182,10 @@ def test_file_of_another_kind_is_named_and_so_is_what_was_expected(wire: Any) ->
             '{"schema": 1, "alpha_us": -Infinity}',
             "file.json: not JSON (-Infinity is not a JSON number",
         ),
+        ('{"alpha_us": 1e999}', "out of range"),
+        ('{"ranks": ' + "9" * 5000 + "}", "not JSON that sccl can read"),
+        ("[" * 100_000, "not JSON that sccl can read"),
+        ("", "not JSON"),
     ],
 )
 def test_file_of_unknown_kind_gives_one_sentence(text: str, says: str) -> None:

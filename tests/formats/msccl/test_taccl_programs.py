@@ -10,10 +10,9 @@ import pytest
 
 from sccl.api.export import export
 from sccl.formats import msccl_xml, mscclpp
-from sccl.formats.common.program_check import run_graph
-from sccl.formats.common.program_graph import StepProgram
 from sccl.formats.msccl.msccl_program import parse_program
 from tests.kit.commands import sccl
+from tests.kit.formats import program_faults
 
 RELAY = {
     "nnodes": 2,
@@ -59,10 +58,9 @@ def test_plans_for_two_nodes_are_run(machine: str, collective: str, tmp_path: Pa
         export(plan, format="msccl-xml", path=tmp_path / "plan.xml", options=told)
         content = (tmp_path / "plan.xml").read_bytes()
         read = msccl_xml.read(content, "file").plan
-        assert isinstance(read, StepProgram)
+        assert program_faults(read) == []
+        assert read is not None
         assert read.collective.name == collective
-        for calling in read.call_modes:
-            assert [*calling.faults, *run_graph(calling.graph).faults] == []
         steps = [s for *_, block in parse_program(content, "").blocks() for s in block.steps]
         several = {s.count > 1 for s in steps if s.type == "s"}
         assert several == {False, True} or told or machine != "ndv2x2"

@@ -23,6 +23,7 @@ from tests.kit.mscclpp import LL, PARSER, complaint, faults_of, write_plan
 from tests.kit.paths import GOLDEN
 
 TWO_NODES = ("ndv2x2", "ndv4x2")
+BY_DAY = ("ndv2x2", pytest.param("ndv4x2", marks=pytest.mark.nightly))
 COLLECTIVES = ("allgather", "allreduce", "reducescatter")
 VERSIONS = tuple(mscclpp.Version)
 
@@ -60,10 +61,9 @@ def names(content: bytes) -> Counter[tuple[str, str | None]]:
     return Counter((op.name, op.channel_type) for op in ops)
 
 
-@pytest.mark.parametrize("machine", ["ndv2x2", pytest.param("ndv4x2", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("machine", BY_DAY)
 @pytest.mark.parametrize("collective", COLLECTIVES)
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(("version", "in_place"), list(zip(VERSIONS, (False, True), strict=True)))
 def test_plans_over_two_nodes_are_right(
     machine: str, collective: str, version: mscclpp.Version, in_place: bool
 ) -> None:
@@ -149,7 +149,7 @@ def test_missing_port_operations_are_detected(left_out: str) -> None:
     assert seen
 
 
-@pytest.mark.parametrize("machine", TWO_NODES)
+@pytest.mark.parametrize("machine", BY_DAY)
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_packets_over_two_nodes_are_right(machine: str, collective: str) -> None:
     """Ports read the data that leave a node, so packets are in scratch before."""

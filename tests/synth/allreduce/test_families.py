@@ -442,12 +442,3 @@ def test_explorer_has_one_frontier_of_all_classes(dgx1: Frontier) -> None:
     ]  # fmt: skip
     parts = [set(c["points"]) for c in one["classes"]]
     assert all(a.isdisjoint(b) for a, b in combinations(parts, 2))
-
-
-def test_same_bytes_twice(tmp_path: Path) -> None:
-    found = []
-    for folder in (tmp_path / "a", tmp_path / "b"):
-        swept(resolve_topology("star:4"), folder)
-        found.append({file.name: file.read_bytes() for file in folder.iterdir()})
-    assert found[0] == found[1]
-    assert any(name.endswith("-trees.json") for name in found[0])

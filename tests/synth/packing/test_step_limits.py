@@ -49,14 +49,10 @@ from sccl.synth.syncoll import solve
 from sccl.synth.syncoll.sweep import sweep
 from sccl.topo import resolve_topology
 from sccl.topo.degrade import remove_parts
+from tests.kit.certificates import free
 from tests.kit.nightly import times
 from tests.kit.small_budgets import small_limit_budget
 from tests.kit.strategies import topologies
-
-
-def free(_: int) -> None:
-    """Take note of no work."""
-
 
 Use = tuple[tuple[int, int], int]
 """An edge in a step."""

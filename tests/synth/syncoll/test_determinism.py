@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,28 @@ from sccl.core.instance import Instance
 from sccl.synth.syncoll import solve, symmetric_search
 from sccl.topo import resolve_topology
 from sccl.topo.symmetry.group_choice import candidate_groups
-from tests.kit.busy_cores import keep_cores_busy
 from tests.kit.paths import PROGRAMS
+
+
+@contextmanager
+def keep_cores_busy() -> Iterator[None]:
+    """Run a busy process on every core, from before the return to the end of the block."""
+    program = "print(flush=True)\nwhile True: pass"
+    busy = [
+        subprocess.Popen([sys.executable, "-S", "-c", program], stdout=subprocess.PIPE)
+        for _ in range(os.cpu_count() or 1)
+    ]
+    try:
+        for process in busy:
+            assert process.stdout is not None
+            process.stdout.readline()
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+        for process in busy:
+            process.communicate()
+
 
 PROGRAM = PROGRAMS / "synthesisers.py"
 

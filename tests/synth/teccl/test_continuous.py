@@ -15,7 +15,7 @@ from sccl.core.clock import AlphaModel, Clock
 from sccl.core.outcome import Inconclusive, Solution
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology
-from sccl.errors import CollectiveError, TooLargeError, UnreachableError
+from sccl.errors import CollectiveError, TooLargeError
 from sccl.judge import violations
 from sccl.sim import replay
 from sccl.solvers.effort import Effort, EffortMeter
@@ -201,19 +201,10 @@ def test_images_of_sends_are_sends() -> None:
     assert len(model.x) <= len(action.representatives) * len(posed.src)
 
 
-def test_equal_seeds_give_equal_results() -> None:
-    plans = [found("dgx1", "allgather", 1 << 20, chunks=2, units=1.0).plan for _ in range(2)]
-    assert plans[0] == plans[1]
-
-
 def test_unserved_demand_gives_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phase_search, "MAX_SENDS", 50)
     with pytest.raises(TooLargeError, match="ask 'sccl synth tacos'"):
         found("dgx1", "allgather", 1 << 20)
-    ring = resolve_topology("ring:3")
-    one_way = replace(ring, links=ring.links[:2])
-    with pytest.raises(UnreachableError):
-        found(one_way, "allgather", 1 << 20)
 
 
 def test_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) -> None:

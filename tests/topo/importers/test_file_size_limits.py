@@ -47,10 +47,11 @@ def test_cards_are_limited(name: str) -> None:
         importer.read(text(8, 20_000), HINTS)
 
 
+@pytest.mark.parametrize("gpus", [MAX_GPUS + 1, 20_000])
 @pytest.mark.parametrize("name", ["hwloc", "nccl-xml"])
-def test_gpus_are_limited(name: str) -> None:
-    with pytest.raises(TooLargeError, match=f"20000 GPUs, and files are read to {MAX_GPUS}"):
-        load_importer(name).read(FORMATS[name](20_000, 20_000), HINTS)
+def test_gpus_are_limited(name: str, gpus: int) -> None:
+    with pytest.raises(TooLargeError, match=f"{gpus} GPUs, and files are read to {MAX_GPUS}"):
+        load_importer(name).read(FORMATS[name](gpus, gpus), HINTS)
 
 
 def test_matrix_of_more_numbers_than_it_says_is_read_no_further() -> None:

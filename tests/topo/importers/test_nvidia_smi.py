@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,11 @@ from tests.conftest import NO_SHARED
 from tests.kit.importers import check_damage, check_imported
 from tests.kit.matrices import PATHS, Shown, shown
 from tests.kit.paths import SHARED
-from tests.kit.samples import imported, sample
+from tests.kit.samples import expected, imported, sample
 
 SAMPLES = SHARED / "data" / "samples" / "nvidia_smi_topo"
 HINTS = Hints("machine")
-
-
-def _expected() -> dict[str, dict[str, Any]]:
-    file = SAMPLES / "expected.json"
-    return json.loads(file.read_text()) if file.exists() else {"": {}}
+EXPECTED = expected("nvidia_smi_topo")
 
 
 def _sample(name: str) -> str:
@@ -40,41 +35,41 @@ def _read(name: str, **hints: Any) -> Imported:
     return imported(f"nvidia_smi_topo/{name}", "nvidia-smi", Hints("machine", **hints))
 
 
-@pytest.mark.parametrize("name", _expected())
+@pytest.mark.parametrize("name", EXPECTED)
 def test_every_sample_is_read_as_it_says(name: str) -> None:
-    text, expected = _sample(name), _expected()[name]
+    text, known = _sample(name), EXPECTED[name]
     assert sniff(text)
-    if "refuse" in expected:
+    if "refuse" in known:
         with pytest.raises(FormatError, match="'OK' stands where GPU0 and GPU1 are joined"):
             read(text, HINTS)
         return
     matrix = parse_matrix(text)
-    assert (matrix.gpus, len(matrix.rows)) == (expected["gpus"], expected["rows_present"])
+    assert (matrix.gpus, len(matrix.rows)) == (known["gpus"], known["rows_present"])
     words = [list(matrix.rows[g][: matrix.gpus]) for g in matrix.rows]
-    assert words == expected["link_class"]
+    assert words == known["link_class"]
     nics = [list(matrix.rows[g][matrix.gpus :]) for g in matrix.rows]
-    assert [row for row in nics if row] == expected["gpu_to_nic_class"]
+    assert [row for row in nics if row] == known["gpu_to_nic_class"]
     bare = [nic.split(" ")[0] for nic in matrix.nics]
-    assert bare == expected["nics"] or [f"({nic})" for nic in matrix.nics] == expected["nics"]
-    _check_machine(check_imported(_importer(), text).topology, expected)
+    assert bare == known["nics"] or [f"({nic})" for nic in matrix.nics] == known["nics"]
+    _check_machine(check_imported(_importer(), text).topology, known)
 
 
 def _importer() -> Importer:
     return importers.load_importer("nvidia-smi")
 
 
-def _check_machine(topology: Topology, expected: dict[str, Any]) -> None:
-    assert topology.ranks == expected["gpus"]
+def _check_machine(topology: Topology, known: dict[str, Any]) -> None:
+    assert topology.ranks == known["gpus"]
     assert measure_topology(topology).unreachable is None
     lanes = topology.lanes()
-    for a, row in enumerate(expected["lanes"]):
+    for a, row in enumerate(known["lanes"]):
         for b, n in enumerate(row):
             if n:
                 assert lanes[a, b] == lanes[b, a] == n
     budgets = {b.name: b.chunks_per_round for b in topology.budgets}
     switched = [name for name in budgets if name.startswith("egress of GPU")]
-    assert bool(switched) == expected["switched"]
-    assert {budgets[name] for name in switched} <= {expected["lanes_per_gpu"]}
+    assert bool(switched) == known["switched"]
+    assert {budgets[name] for name in switched} <= {known["lanes_per_gpu"]}
 
 
 @pytest.mark.parametrize(
@@ -331,4 +326,4 @@ def test_damage_is_read_or_refused(name: str) -> None:
 def test_folder_of_samples_has_nothing_unknown() -> None:
     if not SAMPLES.is_dir():
         pytest.skip(NO_SHARED)
-    assert {path.name for path in Path(SAMPLES).glob("*.txt")} == set(_expected())
+    assert {path.name for path in Path(SAMPLES).glob("*.txt")} == set(EXPECTED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from sccl.core.ids import Edge
 from sccl.errors import InputError, TooLargeError
 from sccl.topo import importers, resolve_topology
 from sccl.topo.importers import Hints, Imported, Importer
@@ -18,12 +19,79 @@ from sccl.topo.importers.rocm_smi import EXAMPLE, read, sniff
 from sccl.topo.measures import measure_topology
 from tests.conftest import NO_SHARED
 from tests.kit.importers import check_damage, check_imported, refusal
-from tests.kit.matrices import ShownByRocm, shown_by_rocm
 from tests.kit.paths import SHARED
-from tests.kit.samples import imported, sample
+from tests.kit.samples import expected, imported, sample
+
+
+@dataclass(frozen=True, slots=True)
+class ShownByRocm:
+    """A machine of AMD GPUs and the layout of its tables.
+
+    Attributes:
+        words: Type of link, weight and hops of each pair, the lower GPU first.
+        numa: NUMA node of each GPU.
+        bus_ids: Names of the GPUs in the newer tool, empty for the older one.
+        ends: Suffix of each line.
+    """
+
+    words: dict[Edge, tuple[str, int, int]]
+    numa: tuple[int, ...]
+    bus_ids: tuple[str, ...]
+    ends: str
+
+    def text(self) -> str:
+        """Return the tables, between banners as wide as they may be."""
+        gpus = len(self.numa)
+        names = self.bus_ids or tuple(f"GPU{i}" for i in range(gpus))
+        titles = ["LINK TYPE TABLE:", "WEIGHT TABLE:", "HOPS TABLE:"]
+        if not self.bus_ids:
+            banners = (f"{what} between two GPUs" for what in ("Link Type", "Weight", "Hops"))
+            titles = [f"{'=' * 20} {banner} {'=' * 21}" for banner in banners]
+        lines = [f"{'=' * 9} ROCm System Management Interface {'=' * 9}", ""]
+        for table, title in enumerate(titles):
+            lines += [title, " " * 13 + " ".join(names)]
+            for i, name in enumerate(names):
+                cells = [self._cell(table, i, j) for j in range(gpus)]
+                lines.append(f"{name:<13}" + "".join(f"{cell:<13}" for cell in cells).rstrip())
+            lines.append("")
+        if not self.bus_ids:
+            lines.append(f"{'=' * 30} Numa Nodes {'=' * 30}")
+            lines += [f"GPU[{i}]\t\t: (Topology) Numa Node: {n}" for i, n in enumerate(self.numa)]
+        return "".join(line + self.ends for line in lines)
+
+    def _cell(self, table: int, i: int, j: int) -> str:
+        if i == j:
+            return "SELF" if self.bus_ids and not table else "0"
+        return str(self.words[min(i, j), max(i, j)][table])
+
+
+_XGMI_OR_PCIE = [
+    ("XGMI", 15, 1),
+    ("XGMI", 30, 1),
+    ("PCIE", 20, 1),
+    ("PCIE", 40, 2),
+    ("PCIE", 72, 3),
+]
+
+
+@st.composite
+def shown_by_rocm(draw: st.DrawFn) -> ShownByRocm:
+    """Return any links for the pairs of some GPUs, in the tables of either tool."""
+    gpus = draw(st.integers(2, 9))
+    pairs = [(a, b) for a in range(gpus) for b in range(a + 1, gpus)]
+    word = st.sampled_from(_XGMI_OR_PCIE)
+    told = draw(st.lists(word, min_size=len(pairs), max_size=len(pairs)))
+    numa = draw(st.lists(st.integers(0, 3), min_size=gpus, max_size=gpus))
+    bus_ids = (
+        tuple(f"0000:{2 * i + 5:02x}:00.0" for i in range(gpus)) if draw(st.booleans()) else ()
+    )
+    ends = draw(st.sampled_from(["\n", "   \n", "\r\n"]))
+    return ShownByRocm(dict(zip(pairs, told, strict=True)), tuple(numa), bus_ids, ends)
+
 
 SAMPLES = SHARED / "data" / "samples" / "rocm_smi_topo"
 HINTS = Hints("machine")
+EXPECTED = expected("rocm_smi_topo")
 
 REFUSED = {
     "1gpu_linktype_only.txt": "it shows 1 GPU, expected at least 2",
@@ -31,11 +99,6 @@ REFUSED = {
     "mi300_tpx_12gpu_error_lines_wide_gap.txt": "GPU 0 has 11 xGMIs, and no known GPU has more",
 }
 TABLES = {"weight": WEIGHT, "hops": HOPS, "link_type": LINKS}
-
-
-def _expected() -> dict[str, dict[str, Any]]:
-    file = SAMPLES / "expected.json"
-    return json.loads(file.read_text()) if file.exists() else {"": {}}
 
 
 def _importer() -> Importer:
@@ -46,14 +109,14 @@ def _read(name: str, **hints: Any) -> Imported:
     return imported(f"rocm_smi_topo/{name}", "rocm-smi", Hints("machine", **hints))
 
 
-@pytest.mark.parametrize("name", _expected())
+@pytest.mark.parametrize("name", EXPECTED)
 def test_every_sample_is_read_as_it_says(name: str) -> None:
-    text, expected = sample(f"rocm_smi_topo/{name}").read_text(), _expected()[name]
+    text, known = sample(f"rocm_smi_topo/{name}").read_text(), EXPECTED[name]
     assert sniff(text)
     tables = parse_tables(text)
-    assert len(tables.gpus) == expected["gpus"]
-    assert [int(tables.numa[gpu]) for gpu in sorted(tables.numa)] == expected["numa_node"]
-    for table, rows in expected["tables"].items():
+    assert len(tables.gpus) == known["gpus"]
+    assert [int(tables.numa[gpu]) for gpu in sorted(tables.numa)] == known["numa_node"]
+    for table, rows in known["tables"].items():
         if table in TABLES:
             found = [list(words) for words in tables.rows[TABLES[table]].values()]
             assert found == [[str(word) for word in row] for row in rows]
@@ -62,14 +125,14 @@ def test_every_sample_is_read_as_it_says(name: str) -> None:
             read(text, HINTS)
         return
     topology = check_imported(_importer(), text).topology
-    assert topology.ranks == expected["gpus"]
+    assert topology.ranks == known["gpus"]
     assert measure_topology(topology).unreachable is None
 
 
 def test_folder_of_samples_has_nothing_unknown() -> None:
     if not SAMPLES.is_dir():
         pytest.skip(NO_SHARED)
-    assert {path.name for path in SAMPLES.glob("*.txt")} == set(_expected())
+    assert {path.name for path in SAMPLES.glob("*.txt")} == set(EXPECTED)
 
 
 def test_pairs_that_pass_another_gpu_have_no_link() -> None:

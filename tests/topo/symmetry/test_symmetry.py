@@ -18,8 +18,7 @@ from sccl.collectives import Spec, dual_of, named_spec
 from sccl.core.algorithm import Send
 from sccl.core.answer import Sat, Unknown
 from sccl.core.collective import Collective
-from sccl.core.files.algorithms import algorithm_to_wire, load_algorithm
-from sccl.core.files.json_text import to_text
+from sccl.core.files.algorithms import load_algorithm
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
 from sccl.core.symmetric import Group, SymmetricAlgorithm, Symmetry
@@ -32,6 +31,7 @@ from sccl.errors import (
     ParameterError,
     TooLargeError,
 )
+from sccl.formats.files.plans import write_plan
 from sccl.judge import require_valid, violations
 from sccl.judge.plans import stream_violations
 from sccl.judge.steps_arrays import first_violation
@@ -394,7 +394,7 @@ def test_streams_of_combining_collectives_are_rejected() -> None:
 def test_files_of_symmetric_algorithms(tmp_path: Path) -> None:
     good = symmetric()
     path = tmp_path / "a.json"
-    path.write_text(to_text(algorithm_to_wire(good)))
+    write_plan(path, good)
     assert load_algorithm(path) == (good, True)
     text = path.read_text()
     path.write_text(text.replace('"num_sends": 960', '"num_sends": 961'))

@@ -114,7 +114,6 @@ ROW = "x -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n"
             "HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 1 3 checkpoint_initiates: 1 2\n1\n" + ROW,
             "t0, line 1: there is no checkpoint before layer 2",
         ),
-        ("DATA\n1\n" + ROW, "the selected part has no collectives"),
     ],
 )
 def test_bad_texts_are_a_sentence(text: str, says: str) -> None:

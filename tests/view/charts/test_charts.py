@@ -9,13 +9,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.sync_api import Browser
 
 from sccl.errors import ParameterError
 from sccl.topo import catalogue_names, resolve_topology
@@ -40,9 +39,13 @@ from sccl.view.charts.label_placement import (
 )
 from sccl.view.drawing.budgets import budget_lines, shared_links
 from sccl.view.drawing.layout import Rectangle
+from sccl.view.theme import vega_specification
 from tests.kit.charts import ALLGATHER, BROADCAST, one_step, rows_of
 from tests.kit.paths import ROOT
 from tests.kit.svg import overlapping
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 MACHINES = [*catalogue_names(), *(g.example for g in generators())]
 BY_DAY = (
@@ -50,19 +53,31 @@ BY_DAY = (
     *("hypercube:4", "dragonfly:4x5", "rail:2x2", "fattree:2", "circulant:8:1,3"),
 )
 """One machine of each kind of drawing."""
+HEAT_MAPS_BY_DAY = ("dgx1", "z52-pcie", "dgx2", "torus:4x4x4")
+"""One machine of each kind of rows: links, shared budgets, ranks, and many."""
 HOSTILE = "</script><script>alert(1)</script>&<b>\"'`${x}"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*BY_DAY, *(pytest.param(m, marks=pytest.mark.rest) for m in MACHINES if m not in BY_DAY)],
-)
-def test_charts_of_every_machine_compile_and_their_labels_stand_apart(
+def machines(*by_day: str) -> pytest.MarkDecorator:
+    """Return a decorator that runs a test on all machines, on some by day."""
+    others = [pytest.param(m, marks=pytest.mark.rest) for m in MACHINES if m not in by_day]
+    return pytest.mark.parametrize("name", [*by_day, *others])
+
+
+@machines(*BY_DAY)
+def test_drawings_of_every_machine_compile_and_their_labels_stand_apart(
     name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    topology = resolve_topology(name)
-    algorithm = one_step(topology)
-    for chart in (topology_chart(topology), utilization_chart(algorithm), arrival_chart(algorithm)):
+    assert overlapping(render_svg(topology_chart(resolve_topology(name)))) == []
+    assert capfd.readouterr() == ("", "")
+
+
+@machines(*HEAT_MAPS_BY_DAY)
+def test_heat_maps_of_every_machine_compile_and_their_labels_stand_apart(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    algorithm = one_step(resolve_topology(name))
+    for chart in (utilization_chart(algorithm), arrival_chart(algorithm)):
         assert overlapping(render_svg(chart)) == []
     assert capfd.readouterr() == ("", "")
 
@@ -71,7 +86,8 @@ def test_large_machines_are_drawn_with_fewer_rows_and_lines() -> None:
     topology = resolve_topology("full:64")
     rows = rows_of(utilization_chart(one_step(topology)))[0]
     assert {row["row"] for row in rows} == {str(rank) for rank in range(64)}
-    assert "too many to draw" in json.dumps(topology_chart(resolve_topology("full:128")).to_dict())
+    drawn = vega_specification(topology_chart(resolve_topology("full:128")))
+    assert "too many to draw" in json.dumps(drawn)
 
 
 def test_names_are_text_wherever_they_come_from() -> None:

@@ -32,6 +32,7 @@ from sccl.view.charts import (
 from sccl.view.charts.frontier_chart import build_marks
 from sccl.view.charts.label_placement import Frame, dot_area
 from sccl.view.charts.proved_regions import bound_lines
+from sccl.view.theme import vega_specification
 from tests.kit.charts import ALLGATHER, BROADCAST, rows_of, values
 from tests.kit.easy_algorithms import frontier
 from tests.kit.nightly import times
@@ -44,7 +45,8 @@ def test_charts_of_frontiers_compile_and_their_labels_stand_apart(
 ) -> None:
     several = [*frontier(name, "allgather"), *frontier(name, "broadcast")]
     found = frontier_lines(frontiers_of_algorithms(several))
-    for lines in (found[:1], found, [BROADCAST], [BROADCAST, ALLGATHER]):
+    more = [[BROADCAST], [BROADCAST, ALLGATHER]] if name == "dgx1" else []
+    for lines in (found[:1], found, *more):
         for chart in (frontier_chart(lines), time_chart(lines)):
             assert overlapping(render_svg(chart)) == []
     assert capfd.readouterr() == ("", "")
@@ -101,7 +103,7 @@ def test_labels_keep_clear_of_the_lines_of_bounds() -> None:
 
 def test_legends_show_marks_as_they_are_drawn() -> None:
     for several in ([BROADCAST], [BROADCAST, ALLGATHER]):
-        layers = frontier_chart(several).to_dict()["layer"]
+        layers = vega_specification(frontier_chart(several))["layer"]
         (own,) = [x for x in layers if x["encoding"].get("shape", {}).get("legend")]
         (drawn,) = [x for x in layers if "inside" in x["data"]["values"][0]]
         scale = own["encoding"]["fill"]["scale"]
@@ -144,14 +146,14 @@ def test_marks_lie_clear_of_one_another() -> None:
 
 def test_overlays_leave_no_room_for_what_they_do_not_draw() -> None:
     one = replace(ALLGATHER, bandwidth=Fraction(1, 50), limits=((2, Fraction(1, 40)),))
-    spec = frontier_chart([one, replace(one, name="other")]).to_dict()
+    spec = vega_specification(frontier_chart([one, replace(one, name="other")]))
     scale = spec["layer"][0]["encoding"]["y"]["scale"]
     assert scale["type"] == "linear"
     assert scale["domain"][0] > 1
 
 
 def test_dots_lie_upon_lines_and_shades_have_no_seams() -> None:
-    layers = frontier_chart([BROADCAST]).to_dict()["layer"]
+    layers = vega_specification(frontier_chart([BROADCAST]))["layer"]
     order = [layer["mark"]["type"] for layer in layers]
     assert order.index("rect") < order.index("rule") < order.index("point")
     shades = layers[order.index("rect")]["encoding"]
@@ -184,7 +186,7 @@ def test_lower_bound_is_a_separate_line() -> None:
         fastest[row["size"]] = min(row["time"], fastest.get(row["size"], row["time"]))
     assert all(row["time"] <= fastest[row["size"]] for row in floor)
     assert "lower bound" in values(chart, "text")
-    assert "lower bound: for every chunk count" in chart.to_dict()["title"]["subtitle"][0]
+    assert "lower bound: for every chunk count" in vega_specification(chart)["title"]["subtitle"][0]
     assert overlapping(render_svg(chart)) == []
     assert (
         lower_bound_function(machine, spec, Costs.from_topology(machine, 7.0)) is None
@@ -196,7 +198,7 @@ def test_lower_bound_is_a_separate_line() -> None:
 
 
 @pytest.mark.parametrize(("alpha", "bandwidth"), [(None, None), (0.001, 900.0)])
-@pytest.mark.parametrize("steps", [3, 4, 9])
+@pytest.mark.parametrize("steps", [3, 9])
 def test_every_crossover_says_its_size(
     steps: int, alpha: float | None, bandwidth: float | None
 ) -> None:
@@ -209,7 +211,7 @@ def test_every_crossover_says_its_size(
         chart = time_chart(several, alpha, bandwidth)
         dots = next(rows for rows in rows_of(chart) if any("tx" in row for row in rows))
         missing = len([row for row in dots if row["text"] == ""])
-        (_, *told) = chart.to_dict()["title"]["subtitle"]
+        (_, *told) = vega_specification(chart)["title"]["subtitle"]
         assert " ".join(told).count("iB") == missing
         assert len({row["text"] for row in dots}) > 1
         assert overlapping(render_svg(chart)) == []

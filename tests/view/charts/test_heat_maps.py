@@ -12,6 +12,7 @@ from sccl.core.algorithm import Algorithm, make_send
 from sccl.topo import resolve_topology
 from sccl.view.chart_files import render_svg
 from sccl.view.charts import arrival_chart, utilization_chart
+from sccl.view.theme import vega_specification
 from tests.kit.charts import one_step, rows_of
 from tests.kit.easy_algorithms import frontier
 
@@ -40,7 +41,7 @@ def test_arrival_is_the_step_of_arrival() -> None:
 @pytest.mark.parametrize("name", ["torus:4x4", "ndv2x2", "dgx2", "full:12"])
 def test_every_row_of_the_heat_map_has_its_name(name: str) -> None:
     chart = utilization_chart(one_step(resolve_topology(name)))
-    spec = chart.to_dict()
+    spec = vega_specification(chart)
     named = spec["layer"][0]["encoding"]["y"]["axis"]["values"]
     assert set(named) == {row["row"] for row in rows_of(chart)[0]}
     assert 14 * len(named) <= spec["height"] <= 2400
@@ -57,9 +58,8 @@ def test_egress_is_a_share_of_the_budget() -> None:
 
 
 def test_cells_without_anything_are_white_and_told_from_others() -> None:
-    used = utilization_chart(one_step(resolve_topology("ring:4"))).to_dict()["layer"][0][
-        "encoding"
-    ]["color"]
+    chart = utilization_chart(one_step(resolve_topology("ring:4")))
+    used = vega_specification(chart)["layer"][0]["encoding"]["color"]
     assert used["condition"]["value"] == "white"
     assert used["condition"]["test"] == "datum.value === 0"
     many = Algorithm(
@@ -68,7 +68,7 @@ def test_cells_without_anything_are_white_and_told_from_others() -> None:
         (1,),
         (make_send(0, 0, 1, 0),),
     )
-    arrival = arrival_chart(many).to_dict()
+    arrival = vega_specification(arrival_chart(many))
     starts = arrival["layer"][-1]["data"]["values"]
     assert len(starts) == many.collective.num_chunks  # marked, as there is no room for words
     assert "A dash: the chunk starts there" in arrival["title"]["subtitle"][1]
@@ -78,7 +78,7 @@ def test_legends_of_heat_maps_have_the_steps_there_are_and_all_shares() -> None:
     (algorithm, *_) = frontier("ring:4", "allgather")
     once = replace(one_step(resolve_topology("ring:4")), rounds_per_step=(1,))
     for one, steps in ((once, [0]), (algorithm, list(range(algorithm.steps)))):
-        colour = arrival_chart(one).to_dict()["layer"][0]["encoding"]["color"]
+        colour = vega_specification(arrival_chart(one))["layer"][0]["encoding"]["color"]
         assert (colour["legend"]["type"], colour["legend"]["values"]) == ("symbol", steps)
     assert {"0%", "100%"} <= set(re.findall(r">([0-9]+%)<", render_svg(utilization_chart(once))))
 
@@ -89,7 +89,7 @@ def test_rounds_of_many_steps_are_told_in_short() -> None:
         algorithm = Algorithm(
             resolve_topology("ring:4"), named_spec("allgather", 4).at(1), rounds, sends
         )
-        (subtitle,) = utilization_chart(algorithm).to_dict()["title"]["subtitle"]
+        (subtitle,) = vega_specification(utilization_chart(algorithm))["title"]["subtitle"]
         assert subtitle.endswith(f"rounds per step: {told}")
 
 

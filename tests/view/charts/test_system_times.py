@@ -10,6 +10,7 @@ from sccl.errors import ParameterError
 from sccl.view.chart_files import render_svg
 from sccl.view.charts import SystemTimes, TimeMeasure, comparison_chart
 from sccl.view.charts.system_times import BOUND, MAX_NAMED
+from sccl.view.theme import vega_specification
 from tests.kit.charts import rows_of
 from tests.kit.svg import overlapping
 
@@ -49,7 +50,7 @@ def test_comparison_chart_names_every_line_and_colours_the_best() -> None:
 
 
 def test_comparison_chart_counts_lines_whose_names_do_not_fit() -> None:
-    chart = comparison_chart(systems(60), LEAST, "a", "b").to_dict()
+    chart = vega_specification(comparison_chart(systems(60), LEAST, "a", "b"))
     notes = " ".join(chart["title"]["subtitle"])
     assert "End above 10: system 33, system 34" in notes
     assert "grey lines without a name" in notes
@@ -65,7 +66,7 @@ def test_ratio_axis_has_space_for_the_slowest_up_to_ten_and_for_the_fastest(
     drawn = [
         SystemTimes(f"{ratio}", tuple((size, ratio * us) for size, us in LEAST)) for ratio in ratios
     ]
-    chart = comparison_chart(drawn, LEAST, "a", "b").to_dict()
+    chart = vega_specification(comparison_chart(drawn, LEAST, "a", "b"))
     assert chart["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, pytest.approx(top)]
 
 

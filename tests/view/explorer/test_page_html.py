@@ -13,18 +13,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from sccl.cli.main import app
 from sccl.core.algorithm import Algorithm, make_send
-from sccl.core.files.algorithms import algorithm_to_wire
-from sccl.core.files.json_text import to_text
 from sccl.core.formatting import format_count
 from sccl.errors import ParameterError
+from sccl.formats.files.plans import write_plan
 from sccl.view.completeness import BoundSummary
 from sccl.view.explorer import page_html
 from sccl.view.explorer.explorer_data import ExplorerAlgorithm, page_data
 from sccl.view.explorer.page_html import render_page
+from tests.kit.commands import sccl
 from tests.kit.easy_algorithms import frontier
 from tests.kit.frontiers import known
 from tests.kit.nightly import times
@@ -164,21 +162,16 @@ def test_claim_for_one_family_is_not_shown_for_all() -> None:
 # --- the command ---------------------------------------------------------------------------------
 
 
-def sccl(*arguments: str | Path) -> tuple[int, str]:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    return result.exit_code, result.output
-
-
 def save(a: Algorithm, path: Path) -> Path:
-    path.write_text(to_text(algorithm_to_wire(a)))
+    write_plan(path, a)
     return path
 
 
 def test_sweep_becomes_a_page(tmp_path: Path) -> None:
     sweep = ("pareto", "--collective", "allgather", "--topo", "dgx1", "--max-steps", "2")
-    code, printed = sccl(*sweep, "--output", tmp_path / "found", "--json")
+    code, printed, _ = sccl(*sweep, "--output", tmp_path / "found", "--json")
     assert code == 0
-    code, said = sccl("explore", tmp_path / "found", "-o", tmp_path / "page.html")
+    code, said, _ = sccl("explore", tmp_path / "found", "-o", tmp_path / "page.html")
     assert (code, "1 algorithm " in said) == (0, True)
     data = data_of((tmp_path / "page.html").read_text())
     assert data["start"] == "frontier"
@@ -192,7 +185,7 @@ def test_sweep_becomes_a_page(tmp_path: Path) -> None:
 
 def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
     sweep = ("limits", "--collective", "allreduce", "--topo", "ring:4")
-    code, printed = sccl(*sweep, "--output", tmp_path, "--json")
+    code, printed, _ = sccl(*sweep, "--output", tmp_path, "--json")
     assert code == 0
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
     (found,) = data_of((tmp_path / "page.html").read_text())["frontiers"]
@@ -243,8 +236,7 @@ def test_sweep_writes_the_same_frontier_again(tmp_path: Path) -> None:
 def test_custom_collective_has_its_bounds(tmp_path: Path) -> None:
     (a,) = frontier("ring:4", "gather")[:1]
     a = replace(a, collective=replace(a.collective, name="mine"))
-    code, _ = sccl("explore", save(a, tmp_path / "a.json"), "-o", tmp_path / "page.html")
-    assert code == 0
+    assert sccl("explore", save(a, tmp_path / "a.json"), "-o", tmp_path / "page.html")[0] == 0
     data = data_of((tmp_path / "page.html").read_text())
     assert data["algorithms"][0]["bounds"]["steps"] == 2
 
@@ -265,7 +257,7 @@ def test_bad_input_gives_one_sentence(
 ) -> None:
     place = tmp_path / "in"
     place.mkdir()
-    code, said = sccl("explore", make(place), "-o", tmp_path / "page.html")
+    code, _, said = sccl("explore", make(place), "-o", tmp_path / "page.html")
     assert (code, says in said) == (2, True), said
     assert not (tmp_path / "page.html").exists()
 
@@ -273,7 +265,7 @@ def test_bad_input_gives_one_sentence(
 def test_frontier_of_another_shape_is_rejected(tmp_path: Path) -> None:
     a = save(frontier("ring:4", "allgather")[0], tmp_path / "a.json")
     other = write(tmp_path / "f.json", '{"kind": "frontier", "topology": 3}')
-    code, said = sccl("explore", a, other, "-o", tmp_path / "page.html")
+    code, _, said = sccl("explore", a, other, "-o", tmp_path / "page.html")
     assert (code, "expected a frontier as 'sccl pareto --json' prints it" in said) == (2, True)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser
-from playwright.sync_api import Page as Tab
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, Send, make_send
@@ -24,40 +23,16 @@ from sccl.topo import resolve_topology
 from sccl.view.completeness import BoundSummary
 from sccl.view.explorer.explorer_data import ExplorerAlgorithm
 from sccl.view.explorer.page_html import render_page
+from tests.kit.browser import Open
 from tests.kit.easy_algorithms import frontier
 from tests.kit.frontiers import known
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+    from playwright.sync_api import Page as Tab
+
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u2028'\"&amp;"
 STEP_MS = 1500
-HOUR_MS = 3_600_000
-
-Open = Callable[..., Tab]
-
-
-@pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Return a function that opens a page, and check for errors and network access at the end."""
-    wrong: list[str] = []
-    context = None
-
-    def open_page(text: str, **options: object) -> Tab:
-        nonlocal context
-        file = tmp_path / "page.html"
-        file.write_text(text, encoding="utf-8")
-        context = browser.new_context(**options)  # type: ignore[arg-type]
-        tab = context.new_page()
-        tab.on("console", lambda message: wrong.append(message.text))
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("request", lambda r: None if r.url == file.as_uri() else wrong.append(r.url))
-        tab.clock.install(time=0)
-        tab.goto(file.as_uri())
-        tab.clock.pause_at(HOUR_MS)  # otherwise a slow test would see a later time
-        return tab
-
-    yield open_page
-    if context:
-        context.close()
-    assert wrong == []
 
 
 def shown(algorithms: Sequence[Algorithm], name: str = "a.json") -> list[ExplorerAlgorithm]:

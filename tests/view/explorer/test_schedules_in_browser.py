@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser
-from playwright.sync_api import Page as Tab
 
 from sccl.core.clock import AlphaModel
 from sccl.core.schedule import Schedule
@@ -19,34 +17,12 @@ from sccl.view.explorer.explorer_data import ExplorerSchedule
 from sccl.view.explorer.explorer_plans import explorer_schedules
 from sccl.view.explorer.page_html import render_page
 from tests.kit.baselines import classical
+from tests.kit.browser import Open
 from tests.kit.commands import sccl
 from tests.kit.schedules import together_around
 
-HOUR_MS = 3_600_000
-
-Open = Callable[[str], Tab]
-
-
-@pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Return a function that opens a page, and check for errors at the end."""
-    wrong: list[str] = []
-    context = browser.new_context()
-
-    def open_page(text: str) -> Tab:
-        file = tmp_path / "page.html"
-        file.write_text(text, encoding="utf-8")
-        tab = context.new_page()
-        tab.on("console", lambda message: wrong.append(message.text))
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.clock.install(time=0)
-        tab.goto(file.as_uri())
-        tab.clock.pause_at(HOUR_MS)
-        return tab
-
-    yield open_page
-    context.close()
-    assert wrong == []
+if TYPE_CHECKING:
+    from playwright.sync_api import Page as Tab
 
 
 def gather(model: AlphaModel = AlphaModel.TRAVELS) -> Schedule:

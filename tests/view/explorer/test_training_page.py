@@ -4,46 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser
-from playwright.sync_api import Page as Tab
 
 from sccl.errors import InputError
 from sccl.training.plan_files import LoadedTraining
 from sccl.training.types.training_plan import TrainingPlan
 from sccl.view.explorer import training_page as step_page
 from sccl.view.explorer.training_page import training_page
+from tests.kit.browser import Open
 from tests.kit.commands import sccl
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page as Tab
+
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u2028'\"&amp;"
-
-Open = Callable[..., Tab]
-
-
-@pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Return a function that opens the page of a plan, and check for errors at the end."""
-    wrong: list[str] = []
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-
-    def open_page(plan: TrainingPlan) -> Tab:
-        file = tmp_path / "page.html"
-        file.write_text(page_of(plan), encoding="utf-8")
-        tab = context.new_page()
-        tab.on("console", lambda message: wrong.append(message.text))
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("request", lambda r: None if r.url == file.as_uri() else wrong.append(r.url))
-        tab.goto(file.as_uri())
-        return tab
-
-    yield open_page
-    context.close()
-    assert wrong == []
 
 
 def page_of(plan: TrainingPlan) -> str:
@@ -69,7 +48,7 @@ def bar_of(tab: Tab, name: str) -> str:
 
 
 def test_everything_of_a_bar_is_reported(opened: Open) -> None:
-    tab = opened(prefetching_plan())
+    tab = opened(page_of(prefetching_plan()))
     assert tab.inner_text("#title") == "prefetching on hgx2"
     assert "52.63%" in tab.inner_text("#facts")
     tab.hover(bar_of(tab, "gradients, motif 1, iteration 1"))
@@ -90,7 +69,7 @@ def test_everything_of_a_bar_is_reported(opened: Open) -> None:
 
 
 def test_click_shows_what_is_waited_for_and_what_waits(opened: Open) -> None:
-    tab = opened(prefetching_plan())
+    tab = opened(page_of(prefetching_plan()))
     tab.click(bar_of(tab, "gradients, motif 0, iteration 1"))
     assert marked(tab, "on") == {f"gradients, motif {k}, iteration 1" for k in (0, 1)}
     assert marked(tab, "before") == {"backward, iteration 1"}
@@ -101,7 +80,7 @@ def test_click_shows_what_is_waited_for_and_what_waits(opened: Open) -> None:
 
 
 def test_page_works_with_keys_alone(opened: Open) -> None:
-    tab = opened(prefetching_plan())
+    tab = opened(page_of(prefetching_plan()))
     tab.focus("#chart")
     tab.keyboard.press("ArrowRight")
     first = tab.inner_text("#told-title")
@@ -121,7 +100,7 @@ def test_page_works_with_keys_alone(opened: Open) -> None:
 
 
 def test_page_zooms_and_moves(opened: Open) -> None:
-    tab = opened(prefetching_plan())
+    tab = opened(page_of(prefetching_plan()))
     ticks = ".tick"
     before = tab.locator(ticks).all_text_contents()
     tab.click("#closer")
@@ -142,7 +121,7 @@ def test_page_zooms_and_moves(opened: Open) -> None:
 
 
 def test_two_hundred_collectives_are_drawn_and_read_closer(opened: Open) -> None:
-    tab = opened(layered_plan(100))
+    tab = opened(page_of(layered_plan(100)))
     assert tab.locator(".span").count() > 200
     assert not [t for t in tab.locator("#gantt .in").all_text_contents() if "gather" in t]
     tab.focus("#chart")
@@ -158,7 +137,7 @@ def test_two_hundred_collectives_are_drawn_and_read_closer(opened: Open) -> None
 
 
 def test_page_fits_a_narrow_screen(opened: Open) -> None:
-    tab = opened(prefetching_plan())
+    tab = opened(page_of(prefetching_plan()))
     tab.set_viewport_size({"width": 400, "height": 740})
     tab.click(bar_of(tab, "backward, iteration 1"))
     assert tab.evaluate("document.documentElement.scrollWidth") == 400
@@ -177,7 +156,7 @@ def test_names_are_only_ever_text(opened: Open) -> None:
         search=HOSTILE,
         binding=HOSTILE,
     )
-    tab = opened(plan)
+    tab = opened(page_of(plan))
     tab.click(bar_of(tab, "batch, iteration 1"))
     assert tab.evaluate("window.hit") is None
     assert tab.evaluate("document.images.length + document.scripts.length") == 2
