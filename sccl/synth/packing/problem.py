@@ -35,7 +35,7 @@ from sccl.topo.symmetry.permutations import (
 )
 
 LinkStep = tuple[int, int]
-"""A (link, step): the index of an edge of :attr:`Problem.edges`, and a step from 0."""
+"""A (link, step): the index of an edge of :attr:`PackingProblem.edges`, and a step from 0."""
 
 StepTree = frozenset[LinkStep]
 

@@ -220,7 +220,7 @@ class PlacementDirection:
 
 
 _PlacementTable = tuple[IntArray, IntArray, IntArray, IntArray, IntArray, FloatArray]
-"""Costs and uses of pairs of a path and a size, as :func:`.loops.place` takes them."""
+"""Costs and uses of pairs of a path and a size, as :func:`.place_sends` takes them."""
 
 
 _ResourceUse = tuple[int, int, float]
