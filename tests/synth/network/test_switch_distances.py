@@ -49,7 +49,7 @@ def without(topology: Topology, edges: set[tuple[int, int]]) -> Topology:
 @small_tacos_budget()
 def test_detour_around_a_slow_link_stays_possible(name: str, collective: str) -> None:
     plan, machine = getattr(sccl, name), around()
-    told = {"size": BYTES, "progress": False, "effort": 0.05}
+    told = {"size": BYTES, "progress": False, "budget": 0.05}
     if name == "tacos":
         told = {"size": BYTES, "progress": False}
     fewer = without(machine, {(2, 3), (3, 2)})
