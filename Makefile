@@ -29,7 +29,7 @@ golden: $(STAMP) ## results, files, and command line equal tests/golden/records 
 nightly: $(STAMP) $(VENV)/.tools ## all tests, ten times the examples, from fresh seeds
 	$(PYTEST) --nightly --hypothesis-seed=$(shell date +%s)
 
-durations: $(STAMP) $(VENV)/.tools ## the processor seconds of tests, measured anew
+durations: $(STAMP) $(VENV)/.tools ## the processor seconds of tests, measured anew, at the speed of the records
 	$(PYTEST) --junitxml=build/tests.xml
 	$(BIN)/python -m tests.kit.file_order build/tests.xml
 

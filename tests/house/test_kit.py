@@ -17,7 +17,7 @@ from tests.kit import file_order, once
 from tests.kit.imports import imports, reached_tests
 from tests.kit.nightly import FURTHER
 from tests.kit.paths import ROOT
-from tests.kit.processor_time import slowdown
+from tests.kit.processor_time import speed_ratio
 
 
 def test_expensive_inputs_are_built_once(request: pytest.FixtureRequest) -> None:
@@ -74,16 +74,28 @@ def test_unknown_files_are_shared_among_workers(monkeypatch: pytest.MonkeyPatch)
     assert [item.nodeid[0] for item in file_order.sort_by_duration(items, 2)] == ["a", "k", "b"]
 
 
-def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
-    report = tmp_path / "r.xml"
+def report_of(path: Path, *tests: tuple[str, str, float]) -> Path:
+    """Write a report of tests by module, name, and seconds, as pytest does."""
     case = '<testcase classname="tests.{}" name="{}" time="{}"/>'
-    of_cases = [("a.test_b", "x", 1.25), ("c.test_d", "x", 7), ("a.test_b", "y", 2.4)]
-    rows = [case.format(*one) for one in of_cases]
-    report.write_text(f"<testsuites><testsuite>{''.join(rows)}</testsuite></testsuites>")
-    assert file_order.measured_durations(report) == {
+    rows = "".join(case.format(*test) for test in tests)
+    path.write_text(f"<testsuites><testsuite>{rows}</testsuite></testsuites>")
+    return path
+
+
+def test_durations_are_those_of_all_tests_of_a_file(tmp_path: Path) -> None:
+    tests = [("a.test_b", "x", 1.25), ("c.test_d", "x", 7), ("a.test_b", "y", 2.4)]
+    assert file_order.measured_durations(report_of(tmp_path / "r.xml", *tests), {}) == {
         "tests/a/test_b.py": 3.6, "tests/a/test_b.py::x": 1.2, "tests/a/test_b.py::y": 2.4,
         "tests/c/test_d.py": 7.0, "tests/c/test_d.py::x": 7.0,
     }  # fmt: skip
+
+
+def test_durations_keep_the_speed_of_the_records(tmp_path: Path) -> None:
+    report = report_of(tmp_path / "r.xml", *(("a.test_b", str(i), 3.0) for i in range(60)))
+    recorded = {f"tests/a/test_b.py::{i}": 2.0 for i in range(55)}
+    measured = file_order.measured_durations(report, recorded)
+    assert measured["tests/a/test_b.py::59"] == 2.0
+    assert measured["tests/a/test_b.py"] == 120.0
 
 
 def test_recorded_durations_are_of_tests_that_exist() -> None:
@@ -191,8 +203,8 @@ def test_run_above_its_processor_limit_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("factor", [0.5, 3.0])
-def test_slowdown_is_that_of_most_tests(factor: float) -> None:
+def test_speed_is_that_of_most_tests(factor: float) -> None:
     recorded = {f"test_{i}": 1.0 for i in range(60)}
     measured = dict.fromkeys(recorded, factor) | {"test_0": 1000.0, "test_new": 50.0}
-    assert slowdown(measured, recorded) == max(1.0, factor)
-    assert slowdown({"test_0": 3.0}, recorded) == 1.0
+    assert speed_ratio(measured, recorded) == factor
+    assert speed_ratio({"test_0": 3.0}, recorded) == 1.0

@@ -2,8 +2,8 @@
 
 xdist gives each of n workers an nth of the list. A worker that has finished takes files of others.
 
-Durations are in ``durations.json``, which ``make durations`` measures again. A file without a row
-comes first and counts like the slowest.
+Durations are in ``durations.json``, which ``make durations`` measures again, at the speed of the
+machine of the first records. A file without a row comes first and counts like the slowest.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.kit.processor_time import PROPERTY
+from tests.kit.processor_time import PROPERTY, speed_ratio
 
 DURATIONS = Path(__file__).with_name("durations.json")
 """Processor seconds of each file, of all its tests together, and of each test of half a second or
@@ -60,18 +61,24 @@ def sort_by_duration(items: list[pytest.Item], workers: int = 1) -> list[pytest.
     return [item for items_of_part in parts for item in items_of_part]
 
 
-def measured_durations(report: Path) -> dict[str, float]:
-    """Return the seconds of files and tests by a report of ``pytest --junitxml``."""
-    seconds: dict[str, float] = {}
+def measured_durations(report: Path, recorded: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of files and tests by a report of ``pytest --junitxml``.
+
+    They are those of the machine of the records, so that limits keep their meaning.
+    """
+    tests: dict[str, float] = {}
+    files: dict[str, float] = {}
     for case in ET.parse(report).iter("testcase"):  # noqa: S314 - it is our own
         file = case.attrib["classname"].replace(".", "/") + ".py"
         spent = case.find(f"properties/property[@name='{PROPERTY}']")
         own = float(case.attrib["time"] if spent is None else spent.attrib["value"])
-        seconds[file] = seconds.get(file, 0.0) + own
-        seconds[f"{file}::{case.attrib['name']}"] = own
-    kept = [name for name in sorted(seconds) if seconds[name] >= 0.5 or "::" not in name]
-    return {name: round(seconds[name], 1) for name in kept}
+        files[file] = files.get(file, 0.0) + own
+        tests[f"{file}::{case.attrib['name']}"] = own
+    ratio = speed_ratio(tests, recorded)
+    rows = {name: round(own / ratio, 1) for name, own in sorted((files | tests).items())}
+    return {name: own for name, own in rows.items() if own >= 0.5 or name in files}
 
 
 if __name__ == "__main__":
-    DURATIONS.write_text(json.dumps(measured_durations(Path(sys.argv[1])), indent=1) + "\n")
+    measured = measured_durations(Path(sys.argv[1]), stored_durations())
+    DURATIONS.write_text(json.dumps(measured, indent=1) + "\n")

@@ -18,8 +18,8 @@ _LEAST_TESTS = 50
 """Tests in common from which on the speed of a machine is compared with that of the records."""
 
 
-def slowdown(measured: Mapping[str, float], recorded: Mapping[str, float]) -> float:
-    """Return the factor by which this machine is slower than that of the records, at least 1.
+def speed_ratio(measured: Mapping[str, float], recorded: Mapping[str, float]) -> float:
+    """Return the seconds of tests here per second on the machine of the records.
 
     It is the median over tests, so a test that became slower does not raise it. It is 1 for a run
     of few tests.
@@ -29,7 +29,7 @@ def slowdown(measured: Mapping[str, float], recorded: Mapping[str, float]) -> fl
         recorded: Processor seconds by test, and by file.
     """
     ratios = [seconds / recorded[test] for test, seconds in measured.items() if test in recorded]
-    return max(1.0, median(ratios)) if len(ratios) >= _LEAST_TESTS else 1.0
+    return median(ratios) if len(ratios) >= _LEAST_TESTS else 1.0
 
 
 def processor_seconds() -> float:
@@ -94,7 +94,7 @@ class ProcessorTime:
     @property
     def recorded_total_s(self) -> float:
         """Return the processor seconds that the run would take on the machine of the records."""
-        return self.total_s / slowdown(self._measured, self._recorded)
+        return self.total_s / max(1.0, speed_ratio(self._measured, self._recorded))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the processor seconds of the run."""
