@@ -23,8 +23,8 @@ test-all: test test-rest ## all tests; skipped ones are listed with what they mi
 changed: $(STAMP) ## the tests of `make test` that a change since SINCE (main) can reach by imports
 	$(PYTEST) -m "not rest" --changed=$(or $(SINCE),main)
 
-golden: $(STAMP) ## results, files, and command line equal tests/golden/records (GOLDEN=values: are as good)
-	$(BIN)/python -m pytest tests/golden -n 2 --dist worksteal --golden=$(or $(GOLDEN),bytes)
+golden: $(STAMP) ## results, files, and command line equal tests/golden/records to the byte
+	$(BIN)/python -m pytest tests/golden -n 2 --dist worksteal --golden=bytes
 
 nightly: $(STAMP) $(VENV)/.tools ## all tests, ten times the examples, from fresh seeds
 	$(PYTEST) --nightly --hypothesis-seed=$(shell date +%s)

@@ -80,7 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--golden",
         choices=("bytes", "values"),
-        default="bytes",
+        default="values",
         help="how golden tests compare: every byte, or bounds, times, and proofs",
     )
     parser.addoption("--golden-since", help="git revision whose golden records count")

@@ -63,12 +63,13 @@ _NAMES = {
 
 BY_FIXTURE = {"browser": "browser", "site": "page"}
 
-LONG_S = 0.8
+LONG_S = 0.5
 """From how many processor seconds on, as they were last measured, a test is a long one."""
 
 DAILY = {
     "tests/codegen/targets/test_gpu.py::test_kernels_on_threads[four ranks, one block]",
     "tests/codegen/targets/test_host.py::test_every_program_between_processes[mpich-4-5001]",
+    "tests/codegen/test_protocol.py::test_every_interleaving_is_as_one_run_says",
     "tests/house/test_readme.py::test_commands_of_a_page_work[README.md]",
     "tests/house/test_readme.py::test_commands_of_a_page_work[docs/how-to/simulate.md]",
     "tests/synth/teccl/test_epochs.py::test_schedules_are_right_and_no_faster_than_their_bound",
