@@ -228,7 +228,8 @@ class LowerBoundSearch:
             packing = self._price_interval(borders, begin, end, target_us)
             if packing is None or packing.lower_bound_us <= target_us:
                 break
-            proved = Fraction(packing.lower_bound_us * (1 - 1e-9)).limit_denominator(10**9)
+            # in whole femtoseconds: the last bits of an LP differ from processor to processor
+            proved = Fraction(int(packing.lower_bound_us * (1 - 1e-9) * 10**9), 10**9)
             self.lower_bound = max(self.lower_bound, min(proved, end))
             self.proof = SlotPriceProof(borders, begin, end, packing, self.targets)
             if proved < end:
