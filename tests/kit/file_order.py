@@ -21,8 +21,12 @@ import pytest
 from tests.kit.processor_time import PROPERTY, speed_ratio
 
 DURATIONS = Path(__file__).with_name("durations.json")
-"""Processor seconds of each file, of all its tests together, and of each test of half a second or
-more."""
+"""Processor seconds of each file, of all its tests together, and of each test of at least
+:data:`_LEAST_S`."""
+
+_LEAST_S = 0.3
+"""Less than :data:`~tests.kit.markers.LONG_S`, so that ``make test`` has tests to compare speeds
+by."""
 
 
 @cache
@@ -76,7 +80,7 @@ def measured_durations(report: Path, recorded: Mapping[str, float]) -> dict[str,
         tests[f"{file}::{case.attrib['name']}"] = own
     ratio = speed_ratio(tests, recorded)
     rows = {name: round(own / ratio, 1) for name, own in sorted((files | tests).items())}
-    return {name: own for name, own in rows.items() if own >= 0.5 or name in files}
+    return {name: own for name, own in rows.items() if own >= _LEAST_S or name in files}
 
 
 if __name__ == "__main__":
