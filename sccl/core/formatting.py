@@ -9,10 +9,10 @@ from fractions import Fraction
 _HUGE = Context(prec=3, Emax=10**6)
 
 
-def format_count(number: int, thing: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return ``"1 chunk"``, ``"2 chunks"``, ``"3 switches"``. The plural takes an s."""
-    plural = "es" if thing.endswith("tch") else "s"
-    return f"{number} {thing}{'' if number == 1 else plural}"
+    plural = "es" if noun.endswith("tch") else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def format_runs(numbers: Iterable[int], *, through: str) -> list[str]:

@@ -62,28 +62,28 @@ class _Uses(NamedTuple):
 
 def shared_resources(topology: Topology, clock: Clock, crossings: Routes) -> SharedResources:
     """Return the resources that paths share, for chunks of one size."""
-    things = [
+    resources = [
         *_shared_links(crossings, len(topology.links)),
         *_switch_buffers(topology, crossings),
         *_budget_uses(topology, clock, crossings),
     ]
     num_paths = len(crossings.src)
     hold = np.zeros(num_paths, dtype=np.int64)
-    for uses in things:
+    for uses in resources:
         np.maximum.at(hold, uses.route, uses.end - uses.begin.min())
-    path = np.concatenate([np.zeros(0, dtype=np.int64), *(uses.route for uses in things)])
-    weight = np.concatenate([np.zeros(0, dtype=np.int64), *(uses.weight for uses in things)])
-    thing = np.repeat(np.arange(len(things)), [len(uses.route) for uses in things])
-    pipes_first, by_way = group_rows(path, thing, num_paths)
-    members_first, by_thing = group_rows(thing, path, len(things))
+    path = np.concatenate([np.zeros(0, dtype=np.int64), *(uses.route for uses in resources)])
+    weight = np.concatenate([np.zeros(0, dtype=np.int64), *(uses.weight for uses in resources)])
+    resource = np.repeat(np.arange(len(resources)), [len(uses.route) for uses in resources])
+    pipes_first, by_way = group_rows(path, resource, num_paths)
+    members_first, by_resource = group_rows(resource, path, len(resources))
     return SharedResources(
         hold=hold,
         pipes_first=pipes_first,
-        pipes=thing[by_way].astype(np.uint64),
+        pipes=resource[by_way].astype(np.uint64),
         weight=weight[by_way].astype(np.int64),
-        capacity=np.array([uses.capacity for uses in things], dtype=np.int64),
+        capacity=np.array([uses.capacity for uses in resources], dtype=np.int64),
         members_first=members_first,
-        members=path[by_thing].astype(np.uint64),
+        members=path[by_resource].astype(np.uint64),
     )
 
 

@@ -273,23 +273,23 @@ class FlowProgram:
         ), result
 
     def _program(self, slots: TimeSlots, unit: float, arcs: list[_RootArcs]) -> SparseProgram:
-        variables, rooms, things = slots.grows.shape[1], len(slots.fixed), len(self.counts)
+        variables, rooms, resources = slots.grows.shape[1], len(slots.fixed), len(self.counts)
         windows, where = np.nonzero(slots.rows)
         grown, by = np.nonzero(slots.grows)
-        thing_indices = np.arange(things)[:, None]
+        resource_indices = np.arange(resources)[:, None]
         row: list[NDArray[np.int64]] = [
             windows,
-            (len(slots.row_minima) + thing_indices * rooms + grown[None, :]).ravel(),
+            (len(slots.row_minima) + resource_indices * rooms + grown[None, :]).ravel(),
         ]
-        column: list[NDArray[np.int64]] = [where, np.tile(by, things)]
+        column: list[NDArray[np.int64]] = [where, np.tile(by, resources)]
         value: list[FloatArray] = [
             slots.rows[windows, where],
-            np.tile(-slots.grows[grown, by], things),
+            np.tile(-slots.grows[grown, by], resources),
         ]
-        lower = [slots.row_minima / unit, np.full(things * rooms, -inf)]
-        upper = [np.full(len(slots.row_minima), inf), np.tile(slots.fixed / unit, things)]
+        lower = [slots.row_minima / unit, np.full(resources * rooms, -inf)]
+        upper = [np.full(len(slots.row_minima), inf), np.tile(slots.fixed / unit, resources)]
         cost = [np.ones(variables)]
-        at, next_row = variables, len(slots.row_minima) + things * rooms
+        at, next_row = variables, len(slots.row_minima) + resources * rooms
         asked = float(sum(root_arcs.demands().sum() for root_arcs in arcs))
         for root_arcs in arcs:
             which = slots.room[root_arcs.slot]

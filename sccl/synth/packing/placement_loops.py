@@ -139,8 +139,8 @@ def place_sends(  # noqa: PLR0913, PLR0917 - arrays, which compiled loops are gi
         available: Shape (chunks, ranks): tick from which a chunk is at a rank. Updated.
         start: Start of each send. Updated.
     """
-    chunk, pair, source, goal = about
-    cost, hold_first, thing, offset, busy, pace = pairs
+    chunk, pair, source, target = about
+    cost, hold_first, resource, offset, busy, pace = pairs
     base, count, begin, end, taken, room, longest = held
     for i in range(first, last):
         p = pair[i]
@@ -148,7 +148,7 @@ def place_sends(  # noqa: PLR0913, PLR0917 - arrays, which compiled loops are gi
         while at != before:
             before = at
             for h in range(hold_first[p], hold_first[p + 1]):
-                x = thing[h]
+                x = resource[h]
                 low, now, free = base[x], at + offset[h], -1
                 if room[x] == 0.0:
                     now = _first_free_tick(begin, end, low, count[x], now, busy[h])
@@ -163,7 +163,7 @@ def place_sends(  # noqa: PLR0913, PLR0917 - arrays, which compiled loops are gi
                     )
                 at = now - offset[h]
         for h in range(hold_first[p], hold_first[p + 1]):
-            x, since = thing[h], at + offset[h]
+            x, since = resource[h], at + offset[h]
             until = since + busy[h]
             if busy[h] == 0:
                 continue
@@ -177,4 +177,4 @@ def place_sends(  # noqa: PLR0913, PLR0917 - arrays, which compiled loops are gi
                 _insert_interval(begin, end, taken, (k, base[x] + count[x]), interval)
             count[x] -= less
         start[i] = at
-        available[chunk[i], goal[i]] = max(available[chunk[i], goal[i]], at + cost[p])
+        available[chunk[i], target[i]] = max(available[chunk[i], target[i]], at + cost[p])

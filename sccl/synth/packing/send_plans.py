@@ -247,27 +247,27 @@ class _PlannedSends:
     """The sends of a plan in order, with the resources that they occupy in each direction."""
 
     def __init__(
-        self, problem: FlowProblem, plan: SendPlan, readings: Sequence[PlacementDirection]
+        self, problem: FlowProblem, plan: SendPlan, directions: Sequence[PlacementDirection]
     ) -> None:
-        self._directions = readings
-        self._costs = [_RouteCosts(reading.topology) for reading in readings]
+        self._directions = directions
+        self._costs = [_RouteCosts(direction.topology) for direction in directions]
         self.chunk, self.routes = np.array(_ordered_sends(problem, plan), dtype=np.int64).T
         edges = np.array(problem.edges, dtype=np.int64)
         self._nodes = int(edges.max()) + 1
-        self._source, self._goal = edges[self.routes].T
+        self._source, self._target = edges[self.routes].T
         size = np.array(plan.sizes, dtype=np.int64)[self.chunk]
         keys = np.stack([self.routes, size], axis=1)
         self._pairs, self._pair = np.unique(keys, axis=0, return_inverse=True)
         self._pair = self._pair.reshape(-1)
         self._chunks = len(plan.sizes)
-        self._number, self._room = _held_resources(readings)
+        self._resources, self._rate = _resources_of_links(directions)
         self._tables: dict[bool, _PlacementTable] = {}
         forwards = self._table(mirrored=False)
         uses = np.bincount(self._pair, minlength=len(self._pairs))
         held = np.bincount(
             forwards[2],
             weights=np.repeat(uses, np.diff(forwards[1])),
-            minlength=len(self._room),
+            minlength=len(self._rate),
         )
         self._base = np.concatenate([[0], np.cumsum(held.astype(np.int64))])
         self.cost = forwards[0][self._pair]
@@ -281,24 +281,26 @@ class _PlannedSends:
         cost, first, rows = [], [0], []
         for path, size in self._pairs.tolist():
             costs = []
-            for r, (reading, cost_cache) in enumerate(
+            for r, (direction, cost_cache) in enumerate(
                 zip(self._directions, self._costs, strict=True)
             ):
-                turned = path if reading.reversed_routes is None else reading.reversed_routes[path]
-                hops, took = cost_cache.hops(turned, size)
+                route = (
+                    path if direction.reversed_routes is None else direction.reversed_routes[path]
+                )
+                hops, took = cost_cache.hops(route, size)
                 costs.append(took)
                 uses: dict[int, list[_ResourceUse]] = {}
                 for link, offset, busy in hops:
                     begins = offset
-                    if mirrored != reading.is_backwards:
+                    if mirrored != direction.is_backwards:
                         begins = took - offset - busy
                     pace = size / busy if busy else 0.0
-                    for thing in self._number[r][link]:
-                        uses.setdefault(thing, []).append((begins, busy, pace))
+                    for resource in self._resources[r][link]:
+                        uses.setdefault(resource, []).append((begins, busy, pace))
                 rows += [
-                    (thing, *use)
-                    for thing, thing_uses in uses.items()
-                    for use in _merge_uses(thing_uses)
+                    (resource, *use)
+                    for resource, resource_uses in uses.items()
+                    for use in _merge_uses(resource_uses)
                 ]
             cost.append(max(costs))
             first.append(len(rows))
@@ -318,13 +320,13 @@ class _PlannedSends:
         Raises:
             KeyboardInterrupt: The user interrupted.
         """
-        ends = (self._source, self._goal)
-        source, goal = ends[::-1] if backwards else ends
-        about = (self.chunk[order], self._pair[order], source[order], goal[order])
-        intervals, things = int(self._base[-1]), len(self._room)
-        count, longest = np.zeros(things, np.int64), np.zeros(things, np.int64)
+        ends = (self._source, self._target)
+        source, target = ends[::-1] if backwards else ends
+        about = (self.chunk[order], self._pair[order], source[order], target[order])
+        intervals, resources = int(self._base[-1]), len(self._rate)
+        count, longest = np.zeros(resources, np.int64), np.zeros(resources, np.int64)
         begin, end = np.zeros(intervals, np.int64), np.zeros(intervals, np.int64)
-        held = (self._base, count, begin, end, np.zeros(intervals), self._room, longest)
+        held = (self._base, count, begin, end, np.zeros(intervals), self._rate, longest)
         available = np.zeros((self._chunks, self._nodes), np.int64)
         start, table = np.zeros(len(order), np.int64), self._table(mirrored=backwards)
         for first in range(0, len(order), SENDS_PER_CALL):
@@ -335,14 +337,14 @@ class _PlannedSends:
         return send_starts
 
 
-def _held_resources(
-    readings: Sequence[PlacementDirection],
+def _resources_of_links(
+    directions: Sequence[PlacementDirection],
 ) -> tuple[list[list[list[int]]], FloatArray]:
     """Return the resources of each link in each direction, and their rates. Rate 0: a pipe."""
     room: list[float] = []
     number: list[list[list[int]]] = []
-    for reading in readings:
-        topology = reading.topology
+    for direction in directions:
+        topology = direction.topology
         number.append([[len(room) + i] for i in range(len(topology.links))])
         room += [0.0] * len(topology.links)
         place_of = {link.edge: i for i, link in enumerate(topology.links)}
@@ -355,21 +357,21 @@ def _held_resources(
 
 
 def place_plan(
-    problem: FlowProblem, plan: SendPlan, readings: Sequence[PlacementDirection], passes: int = 0
+    problem: FlowProblem, plan: SendPlan, directions: Sequence[PlacementDirection], passes: int = 0
 ) -> list[PlacedSend]:
     """Return the sends of a plan, each as soon as possible in the planned order.
 
     Args:
         problem: The problem.
         plan: The plan.
-        readings: Directions in each of which the result must be valid.
+        directions: Directions in each of which the result must be valid.
         passes: Number of repetitions that place all sends as late as possible and then as soon as
             possible, each in the order of the previous result. The best result counts.
 
     Raises:
         KeyboardInterrupt: The user interrupted.
     """
-    sends = _PlannedSends(problem, plan, readings)
+    sends = _PlannedSends(problem, plan, directions)
     indices = np.arange(len(sends.chunk))
     best = start = sends.starts(indices)
     order = indices

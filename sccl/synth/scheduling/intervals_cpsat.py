@@ -132,13 +132,13 @@ class IntervalModel:
             self._fixed_starts.setdefault(send.route, []).append((send.chunk, send.start))
         for chunk in self.free_chunks:
             self._add_chunk(chunk)
-        for thing, intervals in self._resource_intervals().items():
+        for resource, intervals in self._resource_intervals().items():
             interval_vars = [interval for interval, _ in intervals]
-            if problem.capacity[thing] == 1:
+            if problem.capacity[resource] == 1:
                 self.model.add_no_overlap(interval_vars)
             else:
                 weights = [weight for _, weight in intervals]
-                self.model.add_cumulative(interval_vars, weights, problem.capacity[thing])
+                self.model.add_cumulative(interval_vars, weights, problem.capacity[resource])
         self._add_hints([s for s in sends if s.chunk in set(self.free_chunks)])
 
     def minimize_finish(self, lower_bound: int) -> None:

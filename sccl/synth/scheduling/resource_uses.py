@@ -86,12 +86,12 @@ def find_route_uses(topology: Topology, clock: Clock, crossings: Routes) -> Rout
     shared = shared_resources(topology, clock, crossings)
     of_several = int((np.bincount(crossings.link, minlength=links) > 1).sum())
     capacity = [1] * links
-    for thing in range(of_several, len(shared.capacity)):
-        for at in np.flatnonzero(shared.pipes == thing).tolist():
+    for resource in range(of_several, len(shared.capacity)):
+        for at in np.flatnonzero(shared.pipes == resource).tolist():
             path = int(np.searchsorted(shared.pipes_first, at, side="right")) - 1
             hold, weight = int(shared.hold[path]), int(shared.weight[at])
             hops[path].append(ResourceUse(len(capacity), 0, hold, weight, stem.new_group()))
-        capacity.append(int(shared.capacity[thing]))
+        capacity.append(int(shared.capacity[resource]))
     return hops, tuple(capacity)
 
 

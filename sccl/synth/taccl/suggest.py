@@ -135,8 +135,8 @@ class Suggestions:
             if a // local or not b // local:  # only routes out of the first node count
                 continue
             for link in path:
-                for thing in (*budgets.get(edges[link], ()), ("link", link)):
-                    shared.setdefault(thing, set()).add(a)
+                for resource in (*budgets.get(edges[link], ()), ("link", link)):
+                    shared.setdefault(resource, set()).add(a)
         groups = sorted(
             {tuple(sorted(sharers)) for sharers in shared.values() if 1 < len(sharers) < local}
         )

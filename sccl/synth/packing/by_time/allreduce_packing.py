@@ -210,8 +210,8 @@ def pack_allreduce(  # noqa: PLR0913, PLR0917 - independent inputs
         return phases, False
     deadline_passed = lambda: time.perf_counter() > deadline  # noqa: E731
     doubled, paths = build_two_phase_problem(problem, pricing.rounds)
-    readings = (PlacementDirection(request.topology, paths.machine_routes),)
-    placing = ScheduleBuilder(doubled, dual_of(request.spec), readings, deadline_passed, paths)
+    directions = (PlacementDirection(request.topology, paths.machine_routes),)
+    placing = ScheduleBuilder(doubled, dual_of(request.spec), directions, deadline_passed, paths)
 
     def place(packing: TimedPacking, target_us: float, thorough: bool) -> float:
         """Assign the trees to classes of chunks and build schedules."""

@@ -61,11 +61,11 @@ def reduce_by_orbits(problem: FlowProblem) -> OrbitReducedProblem | None:
     images = bounded_symmetries(problem.topology, problem.collective, MAX_IMAGES)
     if len(images) == 1:
         return None
-    number = {thing: i for i, r in enumerate(problem.resources) for thing in r.orbit}
+    number = {member: i for i, r in enumerate(problem.resources) for member in r.orbit}
     alike: dict[int, list[int]] = {}
     for i, resource in enumerate(problem.resources):
-        (thing,) = resource.orbit  # a problem with one class has no orbits of its own
-        image_sets = (frozenset((image[u], image[v]) for u, v in thing) for image in images)
+        (member,) = resource.orbit  # a problem with one class has no orbits of its own
+        image_sets = (frozenset((image[u], image[v]) for u, v in member) for image in images)
         alike.setdefault(min(map(number.__getitem__, image_sets)), []).append(i)
     place = {i: k for k, group in enumerate(alike.values()) for i in group}
     path_images = RouteImages(problem)
@@ -84,7 +84,10 @@ def _merge_resources(problem: FlowProblem, indices: Sequence[int]) -> FlowResour
     times: dict[int, int] = {}
     for link, often in (pair for resource in each for pair in resource.links):
         times[link] = times.get(link, 0) + often
-    things = tuple(thing for resource in each for thing in resource.orbit)
+    members = tuple(member for resource in each for member in resource.orbit)
     return FlowResource(
-        sum(resource.count for resource in each), each[0].rate, tuple(sorted(times.items())), things
+        sum(resource.count for resource in each),
+        each[0].rate,
+        tuple(sorted(times.items())),
+        members,
     )

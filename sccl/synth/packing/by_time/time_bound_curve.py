@@ -137,7 +137,7 @@ class _CurveSearch:
 def build_price_line(problem: FlowProblem, proof: SlotPriceProof, size_bytes: int) -> PriceLine:
     """Return the bound for all sizes from the prices of a proof for one size."""
     packing = proof.packing
-    bought = np.array([thing.count for thing in problem.resources]) @ packing.prices
+    bought = np.array([resource.count for resource in problem.resources]) @ packing.prices
     each = float(bought @ packing.slots.grows[:, 0])
     before = Fraction(float(bought @ packing.slots.fixed) / each)
     us_per_byte = (Fraction(packing.lower_bound_us) + before) / size_bytes * FLOAT_MARGIN

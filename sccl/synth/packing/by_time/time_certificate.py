@@ -285,11 +285,11 @@ def _slot_prices(
     floats = proof.packing.prices
     dearest = float(floats.max(initial=0.0)) or 1.0
     return [
-        (keys[thing][1], slot, Fraction(price))
+        (keys[member][1], slot, Fraction(price))
         for i, resource in enumerate(problem.resources)
         for slot in range(floats.shape[1])
         if (price := round(float(floats[i, slot]) / dearest * _PRICE_SCALE)) > 0
-        for thing in resource.orbit
+        for member in resource.orbit
     ]
 
 
