@@ -56,9 +56,9 @@ Timeout = Annotated[float | None, "Seconds per query. After a timeout the candid
 SweepTimeout = Annotated[
     float | None, "Seconds per query. After a timeout the candidate stays open.", "60"
 ]
-LimitTimeout = Annotated[
-    float | None, "Seconds for each S.", "none: a fixed budget of deterministic work"
-]
+_FIXED_BUDGET = "none: a fixed budget of deterministic work"
+LimitTimeout = Annotated[float | None, "Seconds for each S.", _FIXED_BUDGET]
+SizeTimeout = Annotated[float | None, "Seconds for each size.", _FIXED_BUDGET]
 AlphaUs = Annotated[float | None, "Latency of a step in microseconds.", "the machine's"]
 GbPerS = Annotated[float | None, "Bandwidth of a lane in 10^9 bytes/s.", "the machine's"]
 Json = Annotated[bool, "Print JSON on stdout, for scripts."]

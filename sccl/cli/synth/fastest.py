@@ -60,7 +60,7 @@ def fastest(
     *,
     size: Size = "1KB..1GB",
     gap: Gap = 0.01,
-    timeout: options.LimitTimeout = None,
+    timeout: options.SizeTimeout = None,
     output: Output = None,
     certify_dir: Certify = None,
     json: options.Json = False,
