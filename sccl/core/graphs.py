@@ -1,12 +1,19 @@
-"""Order and partition the nodes of graphs."""
+"""Order, partition, and measure graphs."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeVar
 
+from sccl.core.ids import Edge
+
 Node = TypeVar("Node")
+
+Number = int | Fraction
+
+UNREACHED = -1
 
 
 def topological_order(
@@ -81,3 +88,45 @@ def first_members(components: Mapping[Node, Iterable[Node]]) -> dict[Node, Node]
         {'a': 'a', 'c': 'a', 'b': 'b'}
     """
     return {node: first for first, members in components.items() for node in members}
+
+
+def distances(successors: Sequence[Sequence[int]], sources: Iterable[int]) -> list[int]:
+    """Return the fewest links from any of ``sources`` to each node, :data:`UNREACHED` if none.
+
+    Args:
+        successors: The successors of each node.
+        sources: The nodes at distance 0.
+    """
+    distance_of = [UNREACHED] * len(successors)
+    reached = sorted(set(sources))
+    for node in reached:
+        distance_of[node] = 0
+    for node in reached:  # grows during the loop: breadth first
+        for neighbor in successors[node]:
+            if distance_of[neighbor] == UNREACHED:
+                distance_of[neighbor] = distance_of[node] + 1
+                reached.append(neighbor)
+    return distance_of
+
+
+def shortest_paths(
+    successors: Sequence[Sequence[int]], length: Mapping[Edge, Number], sources: Iterable[int]
+) -> dict[int, Number]:
+    """Return the length of a shortest path from ``sources`` to each node in reach (Dijkstra).
+
+    Args:
+        successors: The successors of each node.
+        length: Length of each edge, at least 0.
+        sources: The nodes at distance 0.
+    """
+    far: dict[int, Number] = {}
+    queue: list[tuple[Number, int]] = [(0, s) for s in sorted(sources)]
+    while queue:
+        distance, node = heapq.heappop(queue)
+        if node in far:
+            continue
+        far[node] = distance
+        for neighbor in successors[node]:
+            if neighbor not in far:
+                heapq.heappush(queue, (distance + length[node, neighbor], neighbor))
+    return far

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -383,28 +383,6 @@ def per_rank_budgets(edges: Iterable[Edge], egress: int, ingress: int) -> list[B
             Budget(f"{side} of rank {r}", tuple(by_rank[r]), chunks) for r in sorted(by_rank)
         ]
     return budgets
-
-
-UNREACHED = -1
-
-
-def distances(successors: Sequence[Sequence[int]], sources: Iterable[int]) -> list[int]:
-    """Return the fewest links from any of ``sources`` to each node, :data:`UNREACHED` if none.
-
-    Args:
-        successors: adjacency, as returned by :meth:`Topology.successors`.
-        sources: the nodes at distance 0.
-    """
-    distance_of = [UNREACHED] * len(successors)
-    reached = sorted(set(sources))
-    for node in reached:
-        distance_of[node] = 0
-    for node in reached:  # grows during the loop: breadth first
-        for neighbor in successors[node]:
-            if distance_of[neighbor] == UNREACHED:
-                distance_of[neighbor] = distance_of[node] + 1
-                reached.append(neighbor)
-    return distance_of
 
 
 def to_ranks(numbers: Iterable[int]) -> frozenset[Rank]:

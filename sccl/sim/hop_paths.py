@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled_in_place
-
-UNREACHED = -1
+from sccl.core.graphs import UNREACHED
 
 
 @compiled_in_place

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sccl.core.arrays import AnyIntArray, IntArray
+from sccl.core.graphs import UNREACHED
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, UnreachableError
 
@@ -74,7 +75,7 @@ def _pair_paths(
         The pairs' indices, sorted by destination. In that order, the number of links of each
         path, and the links of all paths.
     """
-    from sccl.sim.hop_paths import UNREACHED, distances_to, trace_paths  # noqa: PLC0415 - Numba loads long
+    from sccl.sim.hop_paths import distances_to, trace_paths  # noqa: PLC0415 - Numba loads long
 
     order = np.argsort(dst, kind="stable")
     nodes, bounds = np.unique(dst[order], return_index=True)

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 from sccl.core.files.outputs import Output, build_output, question_digests
 from sccl.core.files.shapes import FileText, NonNegative, Part
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import Edge
-from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.core.topology import Topology
 from sccl.topo import topology_makers
 
 

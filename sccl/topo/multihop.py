@@ -17,8 +17,9 @@ from itertools import pairwise, permutations
 from math import prod
 from pathlib import Path
 
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import Edge
-from sccl.core.topology import MAX_FULL_MESH_RANKS, UNREACHED, Budget, Link, Topology, distances
+from sccl.core.topology import MAX_FULL_MESH_RANKS, Budget, Link, Topology
 from sccl.errors import FormatError, ParameterError
 from sccl.topo.route_files import load_routes
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.algorithm import make_send
+from sccl.core.graphs import distances
 from sccl.core.ids import Rank, Step
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
-from sccl.core.topology import Budget, Topology, distances, per_rank_budgets
+from sccl.core.topology import Budget, Topology, per_rank_budgets
 from sccl.errors import ParameterError
 from sccl.judge import execution, steps, symmetric
 from sccl.judge import violations as judged

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from sccl.collectives import Spec, collective_names, custom_spec, named_spec
 from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.core.topology import Budget, Link, Topology, distances
+from sccl.core.graphs import distances
+from sccl.core.topology import Budget, Link, Topology
 from sccl.synth.network.variable_bandwidth import BandwidthInterval, VariableBandwidth
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from sccl.collectives import named_spec
-from sccl.core.topology import Topology, distances
+from sccl.core.graphs import distances
+from sccl.core.topology import Topology
 from sccl.prove.bounds import flow_orbits as by_orbits
 from sccl.prove.bounds.bandwidth_proof import check_proof
 from sccl.prove.bounds.flow_lp import flow_proof

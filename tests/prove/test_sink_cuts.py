@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
-from sccl.core.topology import Link, Topology, distances
+from sccl.core.graphs import distances
+from sccl.core.topology import Link, Topology
 from sccl.prove.bounds.bandwidth_proof import check_proof, simple_proofs
 from sccl.prove.bounds.cut_lp import cut_proof
 from sccl.prove.bounds.lower_bounds import bandwidth_bound

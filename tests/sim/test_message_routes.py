@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.core.topology import Topology, distances
+from sccl.core.graphs import distances
+from sccl.core.topology import Topology
 from sccl.sim.message_routes import find_routes
 from sccl.topo import resolve_topology
 from tests.kit.timed import machines

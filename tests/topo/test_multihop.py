@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
-from sccl.core.topology import UNREACHED, Budget, Link, Topology, distances
+from sccl.core.graphs import UNREACHED, distances
+from sccl.core.topology import Budget, Link, Topology
 from sccl.errors import InputError
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.packing.by_steps.limits_by_steps import step_limit

@@ -17,7 +17,8 @@ from rich.console import Console
 
 from sccl.core.files.json_text import to_text
 from sccl.core.files.topologies import load_topology, topology_from_wire, topology_to_wire
-from sccl.core.topology import ASCENDING, UNREACHED, Budget, BusIds, Link, Topology, distances
+from sccl.core.graphs import UNREACHED, distances
+from sccl.core.topology import ASCENDING, Budget, BusIds, Link, Topology
 from sccl.errors import FormatError, InputError, ParameterError, TopologyError, UnknownNameError
 from sccl.topo import catalogue_names, resolve_topology
 from sccl.topo.degrade import remove_parts

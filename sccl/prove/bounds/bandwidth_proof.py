@@ -18,21 +18,19 @@ All arithmetic here is on ``Fraction``. No solver is involved.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
 from sccl.core.bound import Cut
 from sccl.core.collective import Collective
+from sccl.core.graphs import Number, shortest_paths
 from sccl.core.ids import Edge, Rank
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.errors import UnreachableError
 from sccl.topo.symmetry.group_choice import orbit_symmetries
 from sccl.topo.symmetry.permutations import rank_orbits
-
-Number = int | Fraction
 
 _FEW_RANKS = 64  # ranks up to which shortest paths are faster than symmetries
 
@@ -141,23 +139,6 @@ def _symmetric_ranks(
         if all(length[image[u], image[v]] == edge_length for (u, v), edge_length in length.items())
     ]
     return rank_orbits(topology, symmetries)
-
-
-def shortest_paths(
-    successors: Sequence[Sequence[int]], length: Mapping[Edge, Number], sources: Iterable[int]
-) -> dict[int, Number]:
-    """Return the length of a shortest path from ``sources`` to each rank it reaches (Dijkstra)."""
-    far: dict[int, Number] = {}
-    queue: list[tuple[Number, int]] = [(0, s) for s in sorted(sources)]
-    while queue:
-        distance, node = heapq.heappop(queue)
-        if node in far:
-            continue
-        far[node] = distance
-        for neighbor in successors[node]:
-            if neighbor not in far:
-                heapq.heappush(queue, (distance + length[node, neighbor], neighbor))
-    return far
 
 
 # --- proofs without an LP ------------------------------------------------------------------------

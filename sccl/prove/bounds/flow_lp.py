@@ -13,9 +13,10 @@ from itertools import pairwise
 
 from sccl.core.bound import Cut
 from sccl.core.collective import Collective
+from sccl.core.graphs import shortest_paths
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.bandwidth_proof import BandwidthProof, nonzero_prices, shortest_paths
+from sccl.prove.bounds.bandwidth_proof import BandwidthProof, nonzero_prices
 from sccl.solvers.lp import Model, Variable, fast_sum, solve, to_fraction
 
 _MAX_VARIABLES = 10_000  # beyond, GLOP takes minutes, and only simple proofs remain

@@ -17,9 +17,10 @@ from fractions import Fraction
 from sccl.collectives import Spec, dual_of
 from sccl.core.bound import AlgorithmBounds, DistanceProof, PriceProof
 from sccl.core.collective import Collective
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import Rank
 from sccl.core.instance import Instance, check_direct
-from sccl.core.topology import UNREACHED, Topology, constraint_name, distances
+from sccl.core.topology import Topology, constraint_name
 from sccl.errors import CollectiveError, UnreachableError
 from sccl.prove.bounds.bandwidth_proof import BandwidthProof, check_proof, simple_proofs
 from sccl.topo.symmetry.group_choice import orbit_symmetries, translation_groups

@@ -32,11 +32,11 @@ from typing import Literal
 from sccl.collectives import Spec, is_allreduce
 from sccl.core.capacity import LinkWindow, SlopeChange, capacity_changes, completion_time
 from sccl.core.clock import AlphaModel
+from sccl.core.graphs import shortest_paths
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.prove.bounds.any_class import any_class_bandwidth, exchange_demand
-from sccl.prove.bounds.bandwidth_proof import shortest_paths
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.prove.bounds.switch_sides import narrowest_sides
 from sccl.topo.symmetry.automorphisms import automorphisms

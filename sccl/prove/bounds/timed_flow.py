@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from sccl.core.arrays import FloatArray, IntArray
 from sccl.core.collective import Collective, FlowEnds, RelationKind, root_relation, single_flow_ends
-from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.core.graphs import UNREACHED, distances
+from sccl.core.topology import Topology
 from sccl.solvers.network_flow import FlowNetwork
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.permutations import Permutation, closure, rank_orbits

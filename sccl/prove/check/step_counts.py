@@ -5,8 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sccl.core.collective import Collective
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import Edge
-from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.core.topology import Topology
 from sccl.prove.check.timed_trees import Spend
 from sccl.prove.check.translations import Images, check_translations, is_symmetric_demand
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from sccl.collectives import Spec
 from sccl.core.formatting import format_count
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import Edge
-from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.core.topology import Topology
 from sccl.errors import UnreachableError
 from sccl.synth.limits import MAX_PROGRAM_RANKS
 

@@ -17,7 +17,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.core.graphs import UNREACHED, distances
+from sccl.core.topology import Topology
 from sccl.errors import UnreachableError
 from sccl.synth.constructions.bipartite_split import min_max_load
 from sccl.synth.limits import MAX_SUBSET

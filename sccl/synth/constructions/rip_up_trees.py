@@ -22,9 +22,10 @@ from sccl.core.algorithm import Algorithm, make_send
 from sccl.core.answer import Sat, Unknown, Unsat
 from sccl.core.arrays import IntArray
 from sccl.core.collective import Collective, RelationKind
+from sccl.core.graphs import distances
 from sccl.core.instance import Instance
 from sccl.core.stop import StopKind, StopReason
-from sccl.core.topology import Topology, distances
+from sccl.core.topology import Topology
 from sccl.judge import require_valid
 from sccl.prove.bounds.lower_bounds import farthest_pair
 from sccl.prove.bounds.timed_cuts import TimedRelaxation, timed_bound

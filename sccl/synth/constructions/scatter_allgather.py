@@ -21,8 +21,9 @@ from math import lcm
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm, Send, make_send
 from sccl.core.collective import Collective, RelationKind
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.symmetric import SymmetricAlgorithm
-from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.core.topology import Topology
 from sccl.judge import require_valid, violations
 from sccl.prove.bounds.timed_cuts import timed_bound
 from sccl.synth.constructions.scatter_flow import attain_bound

@@ -16,9 +16,9 @@ from math import lcm
 from sccl.collectives import Dual
 from sccl.core.clock import Clock
 from sccl.core.collective import Collective
+from sccl.core.graphs import shortest_paths
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
-from sccl.prove.bounds.bandwidth_proof import shortest_paths
 from sccl.synth.network.routes import build_routes
 from sccl.synth.network.switch_distances import has_detours
 from sccl.synth.network.symmetries import free_symmetries, image_class

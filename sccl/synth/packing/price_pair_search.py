@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sccl.core.arrays import IntArray
-from sccl.core.topology import UNREACHED, Topology, distances, to_ranks
+from sccl.core.graphs import UNREACHED, distances
+from sccl.core.topology import Topology, to_ranks
 from sccl.synth.limits import ELEMENT_EFFORT
 from sccl.synth.packing.price_steps import PricedTimeWindow, SearchPricer
 from sccl.synth.packing.problem import (

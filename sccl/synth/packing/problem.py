@@ -22,8 +22,9 @@ from fractions import Fraction
 from math import lcm
 
 from sccl.core.collective import Collective
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import Edge
-from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
+from sccl.core.topology import ConstraintKey, Topology
 from sccl.synth.limits import MAX_SUBSET
 from sccl.topo.symmetry.automorphisms import automorphisms, generator_groups
 from sccl.topo.symmetry.group_choice import translation_groups

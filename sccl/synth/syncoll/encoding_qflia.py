@@ -27,9 +27,9 @@ from pysmt.smtlib.script import smtlibscript_from_formula
 from pysmt.typing import BOOL
 
 from sccl.core.algorithm import Algorithm, Send
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
-from sccl.core.topology import UNREACHED, distances
 from sccl.errors import TooLargeError
 
 MAX_SENDS = 2**18

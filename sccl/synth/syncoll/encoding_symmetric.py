@@ -17,11 +17,10 @@ from enum import Enum, auto
 
 from sccl.core.algorithm import make_send
 from sccl.core.formatting import format_count
-from sccl.core.graphs import first_members
+from sccl.core.graphs import UNREACHED, distances, first_members
 from sccl.core.ids import Edge
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
-from sccl.core.topology import UNREACHED, distances
 from sccl.errors import TooLargeError
 from sccl.synth.limits import MAX_VARIABLES
 from sccl.topo.symmetry.chunk_orbits import ChunkOrbit, chunk_orbits

@@ -29,9 +29,9 @@ from itertools import pairwise
 
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.formatting import format_count
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
-from sccl.core.topology import UNREACHED, distances
 
 
 @dataclass(frozen=True, slots=True)

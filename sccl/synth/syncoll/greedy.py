@@ -22,9 +22,9 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, islice
 
 from sccl.core.algorithm import Algorithm, Send
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import ChunkId, Rank, Step
 from sccl.core.instance import Instance
-from sccl.core.topology import UNREACHED, distances
 from sccl.synth.limits import MAX_SMALL_MODEL
 from sccl.transform import prune
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sccl.core.topology import UNREACHED, distances
+from sccl.core.graphs import UNREACHED, distances
 from sccl.errors import UnreachableError
 from sccl.solvers import cpsat
 from sccl.solvers.cpsat import CpModel, IntVar

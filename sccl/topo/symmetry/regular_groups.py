@@ -32,8 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.arrays import Int32Array, IntArray
+from sccl.core.graphs import distances
 from sccl.core.symmetric import Symmetry
-from sccl.core.topology import Topology, distances
+from sccl.core.topology import Topology
 from sccl.topo.symmetry.permutations import Permutation
 
 _MAX_TRIALS_PER_RANK = 30

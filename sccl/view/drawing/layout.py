@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from sccl.core.graphs import distances
 from sccl.core.ids import Edge
-from sccl.core.topology import Topology, distances
+from sccl.core.topology import Topology
 from sccl.view.drawing.graph_forms import (
     Neighbors,
     Position,

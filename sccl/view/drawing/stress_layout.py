@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 
-from sccl.core.topology import UNREACHED, distances
+from sccl.core.graphs import UNREACHED, distances
 from sccl.view.drawing.graph_forms import Drawing, Neighbors, Position
 
 _PIVOTS = 24

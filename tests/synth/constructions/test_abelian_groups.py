@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.answer import Sat, Unsat
+from sccl.core.graphs import distances
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm
-from sccl.core.topology import Budget, Topology, distances
+from sccl.core.topology import Budget, Topology
 from sccl.errors import UnreachableError
 from sccl.judge import steps, violations
 from sccl.prove.bounds.lower_bounds import lower_bounds

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from sccl.collectives import dual_of, named_spec
 from sccl.core.answer import Answer, Sat, Unknown
+from sccl.core.graphs import distances
 from sccl.core.instance import Instance, SweepRange
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
-from sccl.core.topology import Topology, distances
+from sccl.core.topology import Topology
 from sccl.judge import steps, violations
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.solvers.effort import Effort

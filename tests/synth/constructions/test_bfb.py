@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from sccl.collectives import named_spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat, Unknown
+from sccl.core.graphs import distances
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm
-from sccl.core.topology import Topology, distances
+from sccl.core.topology import Topology
 from sccl.judge import steps, violations
 from sccl.synth import constructions
 from sccl.synth.constructions import bfb, bfb_costs

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from sccl.collectives import named_spec
 from sccl.core.answer import Sat
+from sccl.core.graphs import distances
 from sccl.core.instance import Instance
-from sccl.core.topology import Budget, Topology, distances
+from sccl.core.topology import Budget, Topology
 from sccl.judge import steps, violations
 from sccl.prove.bounds.lower_bounds import lower_bounds
 from sccl.synth.constructions.pipelined_trees import answer, disjoint_trees, pipelined_broadcast

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sccl.core.graphs import UNREACHED, distances
 from sccl.core.ids import Edge
-from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, TopologyError
 from sccl.synth.baselines.pattern.send_pattern import Pattern
 

@@ -16,8 +16,9 @@ from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.bound import AlgorithmBounds
 from sccl.core.frontier import TREES, StepLimitFrontier
+from sccl.core.graphs import UNREACHED
 from sccl.core.step_limit import LimitProof, StepLimit
-from sccl.core.topology import UNREACHED, Topology
+from sccl.core.topology import Topology
 from sccl.prove.bounds.any_class import any_class_bounds
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
 from sccl.synth.common.candidates import EXTRA_STEPS
