@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 from sccl.collectives import Spec
 from sccl.core.frontier import TREES, SkippedClass, StepLimitFrontier
-from sccl.core.stop import INTERRUPTED
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.search_space import AllreduceSpace
 from sccl.synth.common.algorithm_folder import AlgorithmFolder
@@ -64,8 +62,9 @@ def allreduce_limit_frontier(  # noqa: PLR0913 - a question, who answers it, and
         )
     by_trees = trees(max_steps)
     classes = [classes[0], *by_trees.classes, *classes[1:]]
-    frontier = space.frontier(StepLimitFrontier, classes, unswept, begin)
-    return replace(frontier, stop_reason=INTERRUPTED) if by_trees.is_interrupted else frontier
+    return space.frontier(
+        StepLimitFrontier, classes, unswept, begin, interrupted=by_trees.is_interrupted
+    )
 
 
 def _half_frontiers(

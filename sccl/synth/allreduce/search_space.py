@@ -147,6 +147,8 @@ class AllreduceSpace:
         classes: Sequence[ClassFrontier],
         unswept: Iterable[SkippedClass],
         begin: float,
+        *,
+        interrupted: bool = False,
     ) -> FrontierT:
         """Return the frontier over all families.
 
@@ -155,9 +157,11 @@ class AllreduceSpace:
             classes: Frontiers of the families.
             unswept: Skipped families.
             begin: Start of the first half, by ``time.perf_counter``.
+            interrupted: Whether the user interrupted the search of a family. Then bounds for all
+                families are not computed.
         """
         left = tuple(unswept)
-        if any(entry.reason.kind is StopKind.INTERRUPTED for entry in left):
+        if interrupted or any(entry.reason.kind is StopKind.INTERRUPTED for entry in left):
             kind = StopKind.INTERRUPTED
         elif all(entry.is_complete for entry in classes):
             kind = StopKind.BANDWIDTH_BOUND

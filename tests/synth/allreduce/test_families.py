@@ -20,12 +20,12 @@ from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_from_plain
 from sccl.core.frontier import ClassFrontier, Frontier, LimitPoint, StepLimitFrontier
 from sccl.core.instance import Instance, SweepRange
-from sccl.core.stop import StopKind, StopReason
+from sccl.core.stop import INTERRUPTED, StopKind, StopReason
 from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
 from sccl.judge import violations
 from sccl.prove.bounds.any_class import any_class_bounds
-from sccl.synth.allreduce import composed, pairs
+from sccl.synth.allreduce import composed, pairs, search_space
 from sccl.synth.allreduce.limit_frontier import allreduce_limit_frontier
 from sccl.synth.allreduce.pairs import Half, best_pairs, min_cost_sum
 from sccl.synth.allreduce.search_space import AllreduceSpace
@@ -323,6 +323,23 @@ def test_composition_of_what_was_not_sought_says_why() -> None:
     print_frontier(Console(file=printed, width=200), found, named_spec("allreduce", 5))
     assert "0.8 (not sought: time ran out, see --timeout)" in printed.getvalue()
     assert "--output" not in printed.getvalue()
+
+
+def test_interrupted_trees_end_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds for all families would take seconds, in which Ctrl-C would seem unheard."""
+    ring, spec = resolve_topology("ring:4"), named_spec("allreduce", 4)
+
+    def interrupted(last: int | None) -> StepLimitFrontier:
+        return replace(tree_frontier(ring, spec, last), stop_reason=INTERRUPTED)
+
+    def fail(*_: object) -> None:
+        pytest.fail("bounds are computed after an interruption")
+
+    monkeypatch.setattr(search_space, "any_family_bounds", fail)
+    limits = partial(limit_frontier, ring, solve=solve.solve)
+    found = allreduce_limit_frontier(ring, spec, limits, interrupted)
+    assert found.is_interrupted
+    assert found.points
 
 
 @pytest.mark.parametrize(
