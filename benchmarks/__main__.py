@@ -382,7 +382,7 @@ def enforced_jobs(
         results += lab.run(batch)
         came_to = enforce_report.summary(results)
         record.write(results, len(results) + (batch is not batches[-1]), came_to)
-        words = (batch[0].part, batch[0].channels, *(case.way for case in batch))
+        words = (batch[0].part, batch[0].channels, *(case.method for case in batch))
         _progress(", ".join(dict.fromkeys(words)), time.perf_counter() - began)
     for table in enforce_report.tables(results):
         out().print(table)

@@ -54,14 +54,15 @@ class ExportedResult:
     """When the last rank ends, nanoseconds.
 
     Attributes:
-        same: Whether the network behaves like sccl's machine, so that both times have to agree.
+        is_same_network: Whether the network behaves like sccl's machine, so that both times have
+            to agree.
         ours_ns: Time with costs rounded up to nanoseconds, for ns-3 with barriers between steps.
     """
 
     plan: str
     topology: str
     network: str
-    same: bool
+    is_same_network: bool
     chunk_bytes: int
     sends: int
     astra_ns: int | None
@@ -72,7 +73,7 @@ class ExportedResult:
         """Return whether both times agree if they have to."""
         if self.astra_ns is None:
             return "failed"
-        agree = not self.same or abs(self.percent) <= TOLERANCE_PERCENT
+        agree = not self.is_same_network or abs(self.percent) <= TOLERANCE_PERCENT
         return "sat" if agree else "unsat"
 
     @property
@@ -168,7 +169,7 @@ def measure(case: ExportedCase, binary: str) -> ExportedResult:
         plan=case.name,
         topology=f"{machine.name}, storing" if machine.switches else machine.name,
         network="ns-3" if ns3 else _kind(written.files["network.yml"]),
-        same=case.network == "auto",
+        is_same_network=case.network == "auto",
         chunk_bytes=case.chunk_bytes,
         sends=len(messages),
         astra_ns=run_ns(written, binary, machine.ranks),

@@ -54,7 +54,7 @@ class EnforceCase:
 
     part: str
     job: str
-    way: str
+    method: str
     channels: str = RATES
     search: str = ""
     seed: int = 0
@@ -76,7 +76,7 @@ class EnforceResult:
 
     part: str
     job: str
-    way: str
+    method: str
     channels: str
     search: str
     seed: int
@@ -94,7 +94,7 @@ class OverheadResult:
     """Time of a call of some bytes among 16 concurrent ones, and processor time of a rank."""
 
     part: str
-    way: str
+    method: str
     channels: str
     size_bytes: int
     us: float
@@ -167,17 +167,17 @@ PARTS = {
     "claims": CLAIMS,
     "switches": (EnforceCase("switches", "moe", PLANNED, RATES, "sgs"),),
     "overhead": tuple(
-        EnforceCase("overhead", "calls", way, FREE, search, steps=30)
-        for way, search in ((GLOO, ""), ("no plan", ""), (ORDER, "fifo"))
+        EnforceCase("overhead", "calls", method, FREE, search, steps=30)
+        for method, search in ((GLOO, ""), ("no plan", ""), (ORDER, "fifo"))
     ),
     "overhead at 100 Mb/s": tuple(
-        EnforceCase("overhead at 100 Mb/s", "calls", way, "fast=100Mb", search, steps=12)
-        for way, search in ((GLOO, ""), (ORDER, "fifo"))
+        EnforceCase("overhead at 100 Mb/s", "calls", method, "fast=100Mb", search, steps=12)
+        for method, search in ((GLOO, ""), (ORDER, "fifo"))
     ),
 }
 SMOKE = tuple(
-    EnforceCase("smoke", "dlrm", way, "fast=10Gb,slow=10Gb", search, steps=4, small=True)
-    for way, search in ((GLOO, ""), (PLANNED, "ho"))
+    EnforceCase("smoke", "dlrm", method, "fast=10Gb,slow=10Gb", search, steps=4, small=True)
+    for method, search in ((GLOO, ""), (PLANNED, "ho"))
 )
 
 
@@ -245,7 +245,7 @@ class JobLab:
         from sccl.training.planner import PlanSettings  # noqa: PLC0415 - loads NumPy
 
         workload = self._workload(case)
-        settings = PlanSettings(case.search, 1.0, case.seed, 1 if case.way == ORDER else 16)
+        settings = PlanSettings(case.search, 1.0, case.seed, 1 if case.method == ORDER else 16)
         fabric = build_lab_fabric(parse_channels(case.channels), workload.ranks)
         plan = plan_training(workload, fabric, settings).plan
         write_training_plan(folder / "plan.json", plan)
@@ -264,7 +264,7 @@ class JobLab:
         if (case.job, case.small) in self._recorded:
             self._start(case, folder, runs)
             return
-        recording = replace(case, way="recorded", steps=5)
+        recording = replace(case, method="recorded", steps=5)
         runs = [*runs, _run(recording, _folder(folder, len(runs)), {})]
         recorded = self._start(case, folder, runs, record=folder / "w.json")
         assert recorded is not None
@@ -285,7 +285,7 @@ class JobLab:
             return run_under_plan(self._start_command(case, folder), plan, record, aside=True)
         except ToolError as error:
             output = " ".join((folder / "stderr").read_text(errors="replace").split())[-300:]
-            raise ToolError(f"{case.job}, {case.way}: {error}: {output}") from error
+            raise ToolError(f"{case.job}, {case.method}: {error}: {output}") from error
 
     def _start_command(self, case: EnforceCase, folder: Path) -> list[str]:
         """Return the command that starts the runs of a folder, with their output in the folder."""
@@ -318,8 +318,8 @@ def batches(cases: Sequence[EnforceCase]) -> list[list[EnforceCase]]:
 
 def _run(case: EnforceCase, folder: Path, environment: dict[str, str]) -> dict[str, Any]:
     """Return the start of a job: only its backend's name and gloo's interfaces differ."""
-    interfaces = "fast,slow" if case.way == BOTH else "lo" if _is_free(case) else "fast"
-    backend = "gloo" if case.way in (GLOO, BOTH) else "sccl"
+    interfaces = "fast,slow" if case.method == BOTH else "lo" if _is_free(case) else "fast"
+    backend = "gloo" if case.method in (GLOO, BOTH) else "sccl"
     return {
         "job": case.job,
         "words": [backend, str(case.steps), str(folder), *(["small"] if case.small else [])],
@@ -355,7 +355,7 @@ def _result(
     return EnforceResult(
         case.part,
         case.job,
-        case.way,
+        case.method,
         case.channels,
         case.search,
         case.seed,
@@ -392,7 +392,7 @@ def _overhead(case: EnforceCase, ranks: Sequence[dict[str, Any]]) -> list[Result
     load = os.getloadavg()[0]
     return [
         OverheadResult(
-            case.part, case.way, case.channels, int(size), row["us"], row["processor_us"], load
+            case.part, case.method, case.channels, int(size), row["us"], row["processor_us"], load
         )
         for size, row in ranks[0]["sizes"].items()
     ]

@@ -41,12 +41,12 @@ def summary(results: Sequence[Result]) -> dict[str, float | str]:
     jobs = [result for result in results if isinstance(result, EnforceResult)]
     figures: dict[str, float | str] = {}
     periods = {
-        (result.part, result.way): result.period_ms for result in jobs if result.part != "claims"
+        (result.part, result.method): result.period_ms for result in jobs if result.part != "claims"
     }
     for part in dict.fromkeys(result.part for result in jobs):
-        for way, name in ((GLOO, "gloo on fast"), (BOTH, "gloo on both")):
-            if (part, PLANNED) in periods and (part, way) in periods:
-                figures[f"{part}: times {name}"] = periods[part, way] / periods[part, PLANNED]
+        for method, name in ((GLOO, "gloo on fast"), (BOTH, "gloo on both")):
+            if (part, PLANNED) in periods and (part, method) in periods:
+                figures[f"{part}: times {name}"] = periods[part, method] / periods[part, PLANNED]
         if (part, ORDER) in periods and (part, GLOO) in periods:
             figures[f"{part}: as called, above gloo"] = (
                 periods[part, ORDER] / periods[part, GLOO] - 1
@@ -67,7 +67,7 @@ def summary(results: Sequence[Result]) -> dict[str, float | str]:
         figures["claims off, median"] = median(map(abs, claims))
         figures["claims off, most"] = max(map(abs, claims))
     for part in dict.fromkeys(result.part for result in jobs):
-        losses = {result.way: result.losses for result in jobs if result.part == part}
+        losses = {result.method: result.losses for result in jobs if result.part == part}
         if GLOO in losses and PLANNED in losses:
             pairs = zip(losses[GLOO], losses[PLANNED], strict=False)
             differ = max(abs(float(b) / float(a) - 1) for a, b in pairs)
@@ -77,7 +77,7 @@ def summary(results: Sequence[Result]) -> dict[str, float | str]:
 
 def _overhead(results: Sequence[OverheadResult]) -> dict[str, float | str]:
     """Return the extra time of a planned call over gloo's, and the smallest size without any."""
-    us = {(result.way, result.size_bytes): result for result in results}
+    us = {(result.method, result.size_bytes): result for result in results}
     sizes = sorted({result.size_bytes for result in results if (ORDER, result.size_bytes) in us})
     pairs = [(us[GLOO, size], us[ORDER, size]) for size in sizes if (GLOO, size) in us]
     if not pairs:
@@ -104,7 +104,7 @@ def tables(results: Sequence[Result]) -> list[Table]:
     sizes: dict[tuple[str, int], dict[str, OverheadResult]] = {}
     for result in results:
         if isinstance(result, OverheadResult):
-            sizes.setdefault((result.channels, result.size_bytes), {})[result.way] = result
+            sizes.setdefault((result.channels, result.size_bytes), {})[result.method] = result
             continue
         if isinstance(result, SwitchResult):
             jobs.add_row(
@@ -115,18 +115,18 @@ def tables(results: Sequence[Result]) -> list[Table]:
             continue
         claimed = result.claimed_ms
         jobs.add_row(
-            result.job, result.way, result.channels,
+            result.job, result.method, result.channels,
             f"{result.search}, seed {result.seed}" if result.search else "",
             "" if claimed is None else f"{claimed:.0f}",
             f"{result.period_ms:.0f}",
             "" if claimed is None else f"{deviation(claimed, result.period_ms):+.1%}",
             f"{result.processor_ms:.0f}", f"{result.load:.1f}",
         )  # fmt: skip
-    ways = list(dict.fromkeys(way for row in sizes.values() for way in row))
-    for way in ways:
-        calls.add_column(f"{way}, us (processor)", justify="right")
+    methods = list(dict.fromkeys(method for row in sizes.values() for method in row))
+    for method in methods:
+        calls.add_column(f"{method}, us (processor)", justify="right")
     for (channels, size), row in sizes.items():
-        cell_results = [row.get(way) for way in ways]
+        cell_results = [row.get(method) for method in methods]
         cells = ["" if o is None else f"{o.us:.0f} ({o.processor_us:.0f})" for o in cell_results]
         calls.add_row(channels, format_bytes(size), *cells)
     return [table for table in (jobs, calls) if table.row_count]
@@ -141,13 +141,13 @@ def charts(results: Rows) -> list[ChartType]:
     jobs = [r for r in results if "claimed_ms" in r]
     pictures: list[ChartType] = []
     bars = [
-        {"job": r["job"], "way": r["way"], "s": r["period_ms"] / 1000}
+        {"job": r["job"], "method": r["method"], "s": r["period_ms"] / 1000}
         for r in jobs
         if r["part"] == r["job"]
     ]
     if bars:
         pictures.append(
-            grouped_chart(bars, "job", "s", "way", title="Steps of 4 ranks in the lab",
+            grouped_chart(bars, "job", "s", "method", title="Steps of 4 ranks in the lab",
                           value_title="Period (s)")
         )  # fmt: skip
     claims = [
@@ -183,7 +183,7 @@ def charts(results: Rows) -> list[ChartType]:
     for part in dict.fromkeys(r["part"] for r in calls):
         for field, title in (("us", "Time"), ("processor_us", "Processor time of a rank")):
             rows = [
-                {"bytes": r["size_bytes"], "us": r[field], "series": r["way"]}
+                {"bytes": r["size_bytes"], "us": r[field], "series": r["method"]}
                 for r in calls
                 if r["part"] == part
             ]

@@ -112,7 +112,7 @@ def test_exported_plan_ends_at_our_time(program: Callable[[str], Path], tmp_path
     assert found["complete"] is True
     results = found["results"]
     assert {r["network"] for r in results} == {"Ring", "FullyConnected", "Switch"}
-    assert all(r["astra_ns"] == r["ours_ns"] for r in results if r["same"])
+    assert all(r["astra_ns"] == r["ours_ns"] for r in results if r["is_same_network"])
     assert {"alltoall by tacos", "alltoall by teccl"} <= {r["plan"] for r in results}
     stored = [r for r in results if r["topology"] == "switch:4"]
     assert all(r["astra_ns"] > r["ours_ns"] for r in stored)

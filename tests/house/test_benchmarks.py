@@ -187,12 +187,17 @@ def test_jobs_and_calls_alone_are_drawn(tmp_path: Path) -> None:
     run: dict[str, object] = {
         "part": case.part,
         "job": case.job,
-        "way": case.way,
+        "method": case.method,
         "channels": case.channels,
     }
     run |= {"search": "", "seed": 0, "claimed_ms": None, "period_ms": 1600.0}
-    planned = run | {"way": enforce.PLANNED, "search": "sgs", "claimed_ms": 900, "period_ms": 950}
-    call = {"part": "overhead", "way": enforce.GLOO, "size_bytes": 4, "us": 90.0}
+    planned = run | {
+        "method": enforce.PLANNED,
+        "search": "sgs",
+        "claimed_ms": 900,
+        "period_ms": 950,
+    }
+    call = {"part": "overhead", "method": enforce.GLOO, "size_bytes": 4, "us": 90.0}
     rows = [run, planned, call | {"processor_us": 30.0, "load": 0.1}]
     (tmp_path / "e.json").write_text(json.dumps({"benchmark": "enforce", "results": rows}))
     pictures.draw([tmp_path / "e.json"], tmp_path / "p.svg")

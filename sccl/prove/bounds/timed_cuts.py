@@ -346,7 +346,7 @@ class TimedProgram:
     ) -> list[Fraction]:
         """Return the cost of a round's capacity in each step, shape (steps,).
 
-        The prices of budgets pay for a part of each link's weight. The rest counts here.
+        The prices of budgets pay for a part of each link's weight. Only the other part counts here.
         """
         scale = lcm(*(w.denominator for _, w in cuts), *(p.denominator for p in prices.values()))
         weight = np.zeros((len(self.topology.links), self.steps + 1), object)
